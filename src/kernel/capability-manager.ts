@@ -74,7 +74,7 @@ export class CapabilityManager {
           );
         }
         // A grant by name shows them, also where * allowed them before.
-        if (namesMessageTools(...texts)) proc.messaging = true;
+        if (namesMessageTools(...texts)) proc.toolset.messaging = true;
         const opened = folders.length === 0 ? "" : `The user has opened ${folders.join(", ")} to this run.`;
         return {
           after: after.opening(folders.map((dir) => ({ dir, write: true }))),

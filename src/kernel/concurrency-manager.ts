@@ -128,7 +128,7 @@ export class ConcurrencyManager {
       },
       read: async (offset, length) => {
         assertNotEnded(proc);
-        return await ctx.read(proc, proc.ctxId, offset, length);
+        return await ctx.read(proc, proc.conversation.id, offset, length);
       },
     };
   }

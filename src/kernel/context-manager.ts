@@ -55,10 +55,15 @@ export class ContextManager {
 
   /** Appends one message to the process's own context, and to what the next step's record will hold. */
   append(proc: Process, message: Message): Promise<void> {
-    return this.#debug.call(proc, "CtxWrite", { cid: proc.ctxId, offset: 0, role: message.role }, () => {
-      this.#contexts.appendMessage(proc.ctxId, message);
-      proc.unrecorded.push(message);
-    });
+    return this.#debug.call(
+      proc,
+      "CtxWrite",
+      { cid: proc.conversation.id, offset: 0, role: message.role },
+      () => {
+        this.#contexts.appendMessage(proc.conversation.id, message);
+        proc.conversation.unrecorded.push(message);
+      },
+    );
   }
 
   /**
@@ -69,21 +74,21 @@ export class ContextManager {
     return this.#debug.call(
       proc,
       "CtxWrite",
-      { cid: proc.ctxId, offset: 0, messages: 1 + results.length },
+      { cid: proc.conversation.id, offset: 0, messages: 1 + results.length },
       () => {
-        this.#contexts.appendTurn(proc.ctxId, assistant, results);
-        proc.unrecorded.push(assistant);
+        this.#contexts.appendTurn(proc.conversation.id, assistant, results);
+        proc.conversation.unrecorded.push(assistant);
       },
     );
   }
 
   /** Takes out a message again that no model has answered and no record holds. */
   retract(proc: Process, message: Message): Promise<void> {
-    const args = { cid: proc.ctxId, offset: 0, role: message.role, retracted: true };
+    const args = { cid: proc.conversation.id, offset: 0, role: message.role, retracted: true };
     return this.#debug.call(proc, "CtxWrite", args, () => {
-      this.#contexts.rewrite(proc.ctxId, (messages) => messages.filter((one) => one !== message));
-      const at = proc.unrecorded.indexOf(message);
-      if (at >= 0) proc.unrecorded.splice(at, 1);
+      this.#contexts.rewrite(proc.conversation.id, (messages) => messages.filter((one) => one !== message));
+      const at = proc.conversation.unrecorded.indexOf(message);
+      if (at >= 0) proc.conversation.unrecorded.splice(at, 1);
     });
   }
 
@@ -95,12 +100,12 @@ export class ContextManager {
     return this.#debug.call(
       proc,
       "CtxWrite",
-      { cid: proc.ctxId, offset: 0, messages: messages.length },
+      { cid: proc.conversation.id, offset: 0, messages: messages.length },
       () => {
-        for (const message of messages) this.#contexts.appendMessage(proc.ctxId, message);
-        proc.unrecorded.push(...unrecorded);
-        proc.compactions.push(...compactions);
-        proc.summary = summary;
+        for (const message of messages) this.#contexts.appendMessage(proc.conversation.id, message);
+        proc.conversation.unrecorded.push(...unrecorded);
+        proc.conversation.compactions.push(...compactions);
+        proc.conversation.summary = summary;
       },
     );
   }
@@ -108,16 +113,16 @@ export class ContextManager {
   /** Applies a compaction to the conversation and to the next step's record; newer messages stay. */
   compact(proc: Process, compaction: Compaction): Promise<void> {
     const { cut, summary } = compaction;
-    const args = { cid: proc.ctxId, offset: 1, cut: cut.length, replaced: summary?.to ?? 0 };
+    const args = { cid: proc.conversation.id, offset: 1, cut: cut.length, replaced: summary?.to ?? 0 };
     return this.#debug.call(proc, "CtxWrite", args, () => {
-      this.#contexts.rewrite(proc.ctxId, (messages) => applyCompaction(messages, compaction));
-      proc.compactions.push(compaction);
-      proc.summary = summary ?? proc.summary;
+      this.#contexts.rewrite(proc.conversation.id, (messages) => applyCompaction(messages, compaction));
+      proc.conversation.compactions.push(compaction);
+      proc.conversation.summary = summary ?? proc.conversation.summary;
     });
   }
 
   /** The prompt of the next model call; not a syscall. */
   prompt(proc: Process): Prompt {
-    return this.#contexts.buildPrompt(proc.ctxId);
+    return this.#contexts.buildPrompt(proc.conversation.id);
   }
 }

@@ -81,7 +81,7 @@ export class IpcManager {
   addressee(proc: Process, to: PID | string): PID {
     const { table } = this.#parts;
     if (to === "parent") {
-      if (proc.ppid !== 0) return proc.ppid;
+      if (proc.family.ppid !== 0) return proc.family.ppid;
       throw new SyscallError(
         "NOT_FOUND",
         `Process ${proc.pid} has no parent process that could be written to.`,

@@ -135,7 +135,7 @@ export class Kernel {
       mounts: this.mounts.list(pid),
       env: info.env,
       permissions: info.permissions,
-      context: { messages: contexts.messageCount(proc.ctxId) },
+      context: { messages: contexts.messageCount(proc.conversation.id) },
     };
   }
 
@@ -153,7 +153,7 @@ export class Kernel {
       for (const entry of inboxes.inputs(proc))
         channel.push({ type: "message", state: "queued", ...asUserMessage(entry) });
       for (const snapshot of this.units.list(proc.uuid))
-        channel.push({ type: "unit", step: proc.step, op: snapshot.status, snapshot });
+        channel.push({ type: "unit", step: proc.run.step, op: snapshot.status, snapshot });
       return this.asks.attach(proc, channel, answers);
     });
   }

@@ -4,9 +4,9 @@ import type { Signal } from "../lib/signals.ts";
 import { SIGPAUSE, SIGRESUME } from "../lib/signals.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Resumed, ResumeOptions } from "./agents/run-resumer.ts";
-import type { ModelChoice } from "./chat/chat-control.ts";
 import { type LifecycleParts, Shutdown, type ShutdownOptions } from "./lifetime/shutdown.ts";
 import type { Process } from "./process/process.ts";
+import type { ModelChoice } from "./process/user-requests.ts";
 import { killed, suspendedFor } from "./process/verdict.ts";
 import { type GivenAnswer, SuspendedRuns } from "./resume/suspended-runs.ts";
 import type { AgentInfo, ExitStatus, PID, ProcInfo, SpawnOpts, Wake } from "./types.ts";
@@ -43,7 +43,7 @@ export class LifecycleManager {
     const save = async (): Promise<CheckpointInfo> => {
       const proc = table.get(pid);
       if (proc.exit) throw new SyscallError("NOT_FOUND", `PID ${pid} has ended: its records are complete.`);
-      const step = proc.recordedStep;
+      const step = proc.run.recordedStep;
       // Written at once: a record of what runs must not be written when its end already is.
       proc.record.info(proc.info());
       await proc.record.sync();

@@ -142,12 +142,12 @@ export class ProcessManager {
 
   /** What a child inherits: the current provider with its remaining fallbacks, the environment, the folders. */
   inherited(pid: PID): InheritedOpts {
-    const { spec, provider, fallbacks } = this.#parts.table.get(pid);
+    const { spec, model } = this.#parts.table.get(pid);
     const { base, effort, env, pluginKeys, envGiven, cwd, folders, attended, detached, outputs, verdicts } =
       spec.opts;
     return {
       base,
-      provider: spec.opts.provider && { ...provider, fallbacks: [...fallbacks] },
+      provider: spec.opts.provider && { ...model.provider, fallbacks: [...model.fallbacks] },
       effort,
       env,
       pluginKeys,
@@ -197,7 +197,7 @@ export class ProcessManager {
         );
       }
       const proc = await build();
-      this.#parts.runner.begin(proc, proc.preparation ? this.#afterMounts(task) : task);
+      this.#parts.runner.begin(proc, proc.toolset.preparation ? this.#afterMounts(task) : task);
       return proc.pid;
     } catch (thrown) {
       throw this.#failed(syscall, opts, namedError(thrown, syscall, 0));
@@ -220,8 +220,8 @@ export class ProcessManager {
     const { originUuid } = proc.spec;
     const args = {
       uuid: proc.uuid,
-      step: proc.recordedStep,
-      provider: proc.provider.name,
+      step: proc.run.recordedStep,
+      provider: proc.model.provider.name,
       ...(originUuid && { origin: originUuid }),
     };
     await this.#run(proc, "Resume", args);
@@ -232,8 +232,8 @@ export class ProcessManager {
     const args = {
       intent: intent.slice(0, INTENT_SHOWN),
       agent: agent.name,
-      provider: proc.provider.name,
-      model: proc.provider.model,
+      provider: proc.model.provider.name,
+      model: proc.model.provider.model,
     };
     await this.#run(proc, "Spawn", args);
   }
@@ -247,12 +247,12 @@ export class ProcessManager {
       () => {
         proc.start();
         // A program of a paused process may still spawn: the child stays paused until its parent continues.
-        if (table.find(proc.ppid)?.paused) proc.pause();
+        if (table.find(proc.family.ppid)?.paused) proc.pause();
         proc.record.info(proc.info());
       },
       () => proc.pid,
     );
-    callbacks?.onSpawn(proc.pid, proc.spec.intent, proc.provider.name, proc.provider.model);
+    callbacks?.onSpawn(proc.pid, proc.spec.intent, proc.model.provider.name, proc.model.provider.model);
     watchers.begun(proc);
   }
 }

@@ -158,11 +158,11 @@ export class SignalManager implements ResourceHolder {
 
   /** Running children become PID 0's. A child that is still being built ends with its parent. */
   #orphan(proc: Process): void {
-    for (const pid of [...proc.children]) {
+    for (const pid of [...proc.family.children]) {
       const child = this.#parts.table.find(pid);
       if (child?.state !== "running") continue;
-      proc.children.splice(proc.children.indexOf(child.pid), 1);
-      child.ppid = 0;
+      proc.family.remove(child.pid);
+      child.family.leaveParent();
       void this.#parts.saveInfo(child);
     }
   }

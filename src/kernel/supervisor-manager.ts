@@ -95,7 +95,7 @@ export class SupervisorManager {
 
   /** The run may be a suspended child of the supervisor that is the new process's parent. */
   #onResumed(proc: Process): void {
-    const parent = this.#parts.table.find(proc.ppid);
+    const parent = this.#parts.table.find(proc.family.ppid);
     if (parent) this.#live.get(parent)?.onResumed(proc);
   }
 

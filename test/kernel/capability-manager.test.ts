@@ -115,7 +115,7 @@ describe("CapGrant to a live agent", () => {
     const narrow = await idle(h, { allow: ["A"], parentPid: parent.pid });
     await h.kernel.capabilities.grant(parent.pid, ["B"]);
     expect([wide, narrow].map(({ permissions }) => permissions.allowedTools())).toEqual([["A", "B"], ["A"]]);
-    expect([...wide.tools.keys()]).toEqual(["A", "B"]);
+    expect([...wide.toolset.shown.keys()]).toEqual(["A", "B"]);
     expect((await h.runs.info(wide.uuid))?.permissions.allow).toEqual([["*"], ["A", "B"]]);
   });
 });
@@ -521,7 +521,7 @@ describe("random spawns, grants, revokes and kills", () => {
           live.splice(live.indexOf(proc), 1);
         }
         for (const one of live) {
-          const parent = live.find(({ pid }) => pid === one.ppid);
+          const parent = live.find(({ pid }) => pid === one.family.ppid);
           const record = (await h.runs.info(one.uuid))?.permissions;
           expect(record).toEqual(one.permissions.record());
           const restored = Permissions.from(record ?? { allow: [], deny: [] }, FACTS);

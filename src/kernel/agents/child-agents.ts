@@ -287,10 +287,7 @@ function takeResult(parent: Process, info: ProcInfo): void {
 
 /** The child was resumed before its parent: it becomes the parent's child again. */
 function adopt(parent: Process, child: Process, callId: string): Process {
-  child.parentCall = callId;
-  if (child.ppid === parent.pid) return child;
-  child.ppid = parent.pid;
-  parent.children.push(child.pid);
+  if (child.family.joinParent(parent.pid, callId)) parent.family.children.push(child.pid);
   return child;
 }
 

@@ -240,7 +240,7 @@ export class Asks {
     return {
       id: uuid().slice(-8),
       kind,
-      step: proc.step,
+      step: proc.run.step,
       call_id: callId ?? null,
       asked_at_ms: now,
       until_ms: isAttended ? this.#liveUntil(proc) : now + limits.question_parked,
@@ -351,7 +351,7 @@ export class Asks {
       proc.verdicts.set(ask.call_id, [...(proc.verdicts.get(ask.call_id) ?? []), verdict]);
       calls.end(proc, ask.call_id);
       const ts = new Date(clock.now()).toISOString();
-      proc.record.journal({ t: "verdict", step: proc.step, ts, id: ask.call_id, verdict });
+      proc.record.journal({ t: "verdict", step: proc.run.step, ts, id: ask.call_id, verdict });
       if (verdict.verdict !== "no") await proc.record.sync();
     }
     if (wasOpen) {
@@ -369,7 +369,10 @@ export class Asks {
     const roots = inProject
       ? table
           .all()
-          .filter(({ ppid, spec }) => table.find(ppid) === undefined && spec.opts.project.id === project.id)
+          .filter(
+            ({ family, spec }) =>
+              table.find(family.ppid) === undefined && spec.opts.project.id === project.id,
+          )
       : [this.#ports.table.ancestry(proc).at(-1) ?? proc];
     for (const root of roots)
       table.setPermissions(root, root.permissions.allowAlways(rules, inProject ? "project" : "run"));

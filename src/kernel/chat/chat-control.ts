@@ -1,25 +1,20 @@
 /** What a user asks of a live run in a conversation. */
 
-import { type Effort, SyscallError } from "../../plugin/index.ts";
+import { SyscallError } from "../../plugin/index.ts";
 import { storeImages } from "../conversation/store-images.ts";
 import { asUserMessage } from "../ipc/inbox.ts";
 import { requirePrice } from "../lifetime/spawn-limits.ts";
 import type { UserMessage } from "../process/event.ts";
 import type { Process } from "../process/process.ts";
+import type { ModelChoice } from "../process/user-requests.ts";
 import type { Io } from "../tiers/io.ts";
-import type { AppliedCompaction, AttachedImage, PID, ProviderChoice } from "../types.ts";
+import type { AppliedCompaction, AttachedImage, PID } from "../types.ts";
 
 /** What an interruption has cancelled. */
 export interface Interrupted {
   interrupted: "model" | "tools" | null;
   text_seen: boolean;
   put_back: number[];
-}
-
-/** A model or effort that the user has chosen. Absent: it stays. */
-export interface ModelChoice {
-  provider?: ProviderChoice;
-  effort?: Effort;
 }
 
 /** A message of the user for a live run. */
@@ -90,7 +85,7 @@ export class ChatControl {
       const { underway, interrupted, arriving } = proc.work;
       if (underway === null || proc.stopped) return { interrupted: null, text_seen: false, put_back: [] };
       if (interrupted) for (const { uuid } of table.tree(proc)) children.hurryOwner(uuid);
-      const what = proc.served?.busy ? "tools" : underway;
+      const what = proc.model.served?.busy ? "tools" : underway;
       const putBack = await Promise.race([proc.work.interrupt(), proc.done.then(() => [])]);
       return { interrupted: what, text_seen: what === "model" && arriving !== "", put_back: [...putBack] };
     };
@@ -112,14 +107,10 @@ export class ChatControl {
       }
       const { budget, opts } = proc.spec;
       if (provider) requirePrice(budget.limits, { ...opts, provider }, budget);
-      proc.modelChange?.done.resolve();
-      const done = Promise.withResolvers<void>();
-      // It may be rejected when its caller has its answer.
-      done.promise.catch(() => undefined);
-      proc.modelChange = { provider, effort, done };
+      const changed = proc.requests.changeModel({ provider, effort });
       if (!proc.waitsForMessage) return { applied: false };
-      proc.onRequest?.();
-      await Promise.race([done.promise, proc.done]);
+      proc.requests.wake();
+      await Promise.race([changed, proc.done]);
       return { applied: true };
     };
     const args = { pid, provider: provider?.name, model: provider?.model, effort };
@@ -139,12 +130,12 @@ export class ChatControl {
           ? `PID ${pid} has ended: there is no conversation to compact.`
           : proc.paused && `PID ${pid} is paused. Continue it first: \`rnix continue ${pid}\`.`;
       if (refusal) throw new SyscallError("INVALID", refusal);
-      proc.compacting ??= Promise.withResolvers();
-      proc.onRequest?.();
+      const compacted = proc.requests.compact();
+      proc.requests.wake();
       const ended = proc.done.then(({ reason }): never => {
         throw new SyscallError("CLOSED", `PID ${pid} ended (${reason}) before its next step.`, { pid });
       });
-      return Promise.race([proc.compacting.promise, ended]);
+      return Promise.race([compacted, ended]);
     };
     return this.#call("Compact", pid, { pid }, compact, ({ tokensBefore, tokensAfter }) => ({
       tokens_before: tokensBefore,
@@ -169,9 +160,9 @@ export class ChatControl {
           pid,
         });
       }
-      proc.chatEnded = true;
+      proc.requests.endChat();
       if (!proc.waitsForMessage) return { ended: false };
-      proc.onRequest?.();
+      proc.requests.wake();
       await proc.done;
       return { ended: true };
     };
@@ -185,11 +176,13 @@ export class ChatControl {
   }
 
   async #requireImages(proc: Process): Promise<void> {
-    const facts = proc.fds.has(proc.llmFd) ? await this.#parts.files.facts(proc, proc.llmFd) : undefined;
+    const facts = proc.fds.has(proc.model.fd)
+      ? await this.#parts.files.facts(proc, proc.model.fd)
+      : undefined;
     if (facts === undefined || facts.images === true) return;
     throw new SyscallError(
       "INVALID",
-      `The message has images, but ${proc.provider.device} accepts none. Leave them out, or choose another model.`,
+      `The message has images, but ${proc.model.provider.device} accepts none. Leave them out, or choose another model.`,
     );
   }
 

@@ -23,7 +23,7 @@ export async function waitForMessage(
   const inbox = inboxes.of(proc);
   if (proc.stopped) return "stopped";
   if (inbox.beginsTurn(after)) return "message";
-  if (proc.compacting || proc.modelChange) return "request";
+  if (proc.requests.hasWork) return "request";
   if (forUnits && !units.isBusy(proc)) return "request";
   if (proc.spec.opts.chat && proc.spec.opts.untilAnswer && !units.isBusy(proc)) {
     suspend(proc, "the chat waits for its next message", { on: "message" });
@@ -40,7 +40,7 @@ export async function waitForMessage(
   };
   const ignore = onceAborted(proc.signal, () => over.resolve("stopped"));
   inbox.onArrival(() => void (inbox.beginsTurn(after) && over.resolve("message")));
-  proc.onRequest = () => over.resolve("request");
+  proc.requests.whileWaiting(() => over.resolve("request"));
   proc.watchers.onChange = watch;
   units.onIdle(proc, () => over.resolve("request"));
   if (!forUnits) proc.beginWait();
@@ -52,7 +52,7 @@ export async function waitForMessage(
     units.onIdle(proc, undefined);
     idle?.cancel();
     proc.watchers.onChange = undefined;
-    proc.onRequest = undefined;
+    proc.requests.whileWaiting(undefined);
     inbox.onArrival(undefined);
     ignore();
   }

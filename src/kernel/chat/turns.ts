@@ -36,7 +36,7 @@ export class Turns {
   constructor(parts: Io, proc: Process) {
     this.#parts = parts;
     this.#proc = proc;
-    if (proc.turnOver) this.#waitAfter = 0;
+    if (proc.run.turnOver) this.#waitAfter = 0;
   }
 
   /** Whether the run waits for a message before the next model call. */
@@ -46,7 +46,7 @@ export class Turns {
 
   /** The present answer is complete, or was interrupted: a new message begins the next turn. */
   end({ onlyNew = false } = {}): void {
-    this.#proc.turnOver = true;
+    this.#proc.run.turnOver = true;
     this.#waitAfter = onlyNew ? this.#parts.inboxes.of(this.#proc).newest : 0;
   }
 
@@ -54,7 +54,7 @@ export class Turns {
   async mayEnd(): Promise<boolean> {
     const after = this.#waitAfter ?? 0;
     const inbox = this.#parts.inboxes.of(this.#proc);
-    return this.#proc.chatEnded && inbox.finish(() => inbox.beginsTurn(after));
+    return this.#proc.requests.chatEnds && inbox.finish(() => inbox.beginsTurn(after));
   }
 
   /** What ended its turn is taken back: the next model call needs no message. */
@@ -74,11 +74,11 @@ export class Turns {
   take(): InboxEntry[] {
     const { inboxes, table, showNewTools } = this.#parts;
     const proc = this.#proc;
-    const entries = inboxes.take(proc, proc.turnOver);
-    proc.turnOver = false;
+    const entries = inboxes.take(proc, proc.run.turnOver);
+    proc.run.turnOver = false;
     this.#delivery = undefined;
-    if (!proc.messaging && hasCorrespondent(proc, entries, table)) {
-      proc.messaging = true;
+    if (!proc.toolset.messaging && hasCorrespondent(proc, entries, table)) {
+      proc.toolset.messaging = true;
       showNewTools(proc);
     }
     return entries;
@@ -88,8 +88,8 @@ export class Turns {
   async deliver(entries: readonly InboxEntry[]): Promise<string> {
     const { ctx, watchers } = this.#parts;
     const proc = this.#proc;
-    const saysCut = proc.answerCut;
-    proc.answerCut = false;
+    const saysCut = proc.run.answerCut;
+    proc.run.answerCut = false;
     const text = saysCut ? `${CUT_ANSWER}\n${stepText(entries)}` : stepText(entries);
     const images = entries.flatMap((entry) => (entry.kind === "input" ? (entry.images ?? []) : []));
     const message: Message = { role: "user", content: text, ...(images.length > 0 && { images }) };
@@ -138,7 +138,7 @@ export class Turns {
     proc.work.reading = [];
     if (!message) return [];
     await ctx.retract(proc, message);
-    proc.answerCut = saysCut === true;
+    proc.run.answerCut = saysCut === true;
     inboxes.of(proc).putBack(entries);
     const inputs = entries.filter((entry) => entry.kind === "input");
     for (const entry of inputs)

@@ -72,12 +72,12 @@ class Drafting {
     this.#proc = proc;
     this.#options = options;
     const { messages, model } = options.request;
-    const old = messages.length - proc.unrecorded.length;
+    const old = messages.length - proc.conversation.unrecorded.length;
     this.#old = messages.slice(0, old);
     this.#new = messages.slice(old);
-    const head = proc.estimate.of({ ...options.request, messages: [...this.#new] });
+    const head = proc.model.estimate.of({ ...options.request, messages: [...this.#new] });
     const spaceFor = (tokens: number): number =>
-      Math.max(MIN_MESSAGE_TOKENS, (tokens - head) / proc.estimate.ratio(model));
+      Math.max(MIN_MESSAGE_TOKENS, (tokens - head) / proc.model.estimate.ratio(model));
     this.#space = spaceFor(options.goal);
     this.#unseen = spaceFor(options.targets.goal) * TAIL_SHARE;
   }
@@ -101,7 +101,7 @@ class Drafting {
   }
 
   #fits({ messages }: Draft): boolean {
-    return this.#proc.estimate.of({ ...this.#options.request, messages }) <= this.#options.goal;
+    return this.#proc.model.estimate.of({ ...this.#options.request, messages }) <= this.#options.goal;
   }
 
   /** Replaces each long result of earlier steps by a line that says how to see it again. */
@@ -149,7 +149,7 @@ class Drafting {
     const space = this.#space - kept.reduce((sum, message) => sum + estimateMessage(message), 0);
     const most = Math.min(SUMMARY_TOKENS.most, Math.max(SUMMARY_TOKENS.least, space * SHARES.text));
     const asked = await this.#ask(cut, most);
-    const text = asked ?? digest(replaced, proc.summary?.text ?? null, most);
+    const text = asked ?? digest(replaced, proc.conversation.summary?.text ?? null, most);
     const heard = replaced.findLast(({ role }, at) => role === "user" && at > 0)?.content;
     const first = this.#first();
     const parts = {
@@ -158,11 +158,11 @@ class Drafting {
       input: proc.spec.opts.input,
       replaced: to,
       text,
-      plan: proc.plan,
+      plan: proc.run.plan,
       checklists: this.#parts.watchers.checklistsOf(proc),
-      heard: heard ?? proc.summary?.heard ?? null,
+      heard: heard ?? proc.conversation.summary?.heard ?? null,
       skills: await this.#skills(),
-      files: recentFiles(replaced, kept, proc.tools, space * SHARES.files),
+      files: recentFiles(replaced, kept, proc.toolset.shown, space * SHARES.files),
     };
     const where =
       estimateTokens(first.content) > space * SHARES.first ? await this.#keep("input", first.content) : "";
@@ -181,9 +181,9 @@ class Drafting {
   }
 
   async #skills(): Promise<{ name: string; body: string }[]> {
-    const { skills, spec } = this.#proc;
+    const { conversation, spec } = this.#proc;
     const given = new Set(spec.agent.skills.map(({ name }) => name));
-    const loaded = skills.filter(({ name }) => !given.has(name));
+    const loaded = conversation.skills.filter(({ name }) => !given.has(name));
     return Promise.all(loaded.map(async (skill) => ({ name: skill.name, body: await skill.body() })));
   }
 
@@ -195,10 +195,10 @@ class Drafting {
     const proc = this.#proc;
     const { request, targets } = this.#options;
     const last = instruction(Math.floor(most * WORDS_PER_TOKEN));
-    const longest = targets.window * (1 - SPARE_SHARE) - most * proc.estimate.ratio(request.model);
+    const longest = targets.window * (1 - SPARE_SHARE) - most * proc.model.estimate.ratio(request.model);
     const found = [request.messages, this.#with({ cut, summary: null }).messages]
       .map((messages) => ({ ...request, messages: [...messages, last] }))
-      .find((one) => proc.estimate.of(one) <= longest);
+      .find((one) => proc.model.estimate.of(one) <= longest);
     if (!found) return null;
     const { output_schema: _schema, ...asked } = found;
     const call = new ModelCall(this.#parts, proc);
@@ -216,12 +216,12 @@ class Drafting {
 
   /** None for a program that calls tools itself: it would call them instead of answering. */
   #toolsFor({ tools }: ModelRequest): ModelRequest["tools"] {
-    const { provider, spec } = this.#proc;
-    return spec.namespace.resolve(provider.device).entry.needs.includes("tools") ? undefined : tools;
+    const { model, spec } = this.#proc;
+    return spec.namespace.resolve(model.provider.device).entry.needs.includes("tools") ? undefined : tools;
   }
 
   #isReadOnly(tool: string): boolean {
-    return this.#proc.tools.get(tool)?.tool.annotations?.readOnlyHint === true;
+    return this.#proc.toolset.shown.get(tool)?.tool.annotations?.readOnlyHint === true;
   }
 
   /** Stores what is cut where the model's tools can read it: they can't read the step's record. */

@@ -44,29 +44,29 @@ export class Compactor {
   /** Compacts between two steps, before the next reserves its budget: if it is too long, or on request. */
   async beforeStep(request: () => ModelRequest): Promise<void> {
     const proc = this.#proc;
-    const tokens = proc.estimate.of(request());
-    const asked = proc.compacting;
+    const tokens = proc.model.estimate.of(request());
+    const asked = proc.requests.compaction;
     if (asked) {
-      const done = await this.#compact(request, "asked", proc.step + 1);
-      proc.compacting = undefined;
+      const done = await this.#compact(request, "asked", proc.run.step + 1);
+      proc.requests.compacted();
       asked.resolve(done);
       return;
     }
     if (tokens < this.#targets().trigger || tokens < this.#quietBelow) return;
-    await this.#compact(request, "tokens", proc.step + 1);
+    await this.#compact(request, "tokens", proc.run.step + 1);
   }
 
   /** Compacts after the model refused the conversation as too long. Returns whether it is shorter now. */
   async afterRefusal(request: () => ModelRequest): Promise<boolean> {
     const proc = this.#proc;
-    const tokens = proc.estimate.of(request());
+    const tokens = proc.model.estimate.of(request());
     this.#refusedAt = Math.min(this.#refusedAt, tokens * REFUSED_SHARE);
-    const { tokensAfter } = await this.#compact(request, "too_long", proc.step);
+    const { tokensAfter } = await this.#compact(request, "too_long", proc.run.step);
     return tokensAfter < tokens;
   }
 
   #targets(): TokenTargets {
-    return tokenTargets(this.#proc.provider, this.#proc.spec.opts.limits, this.#refusedAt);
+    return tokenTargets(this.#proc.model.provider, this.#proc.spec.opts.limits, this.#refusedAt);
   }
 
   /** `step` is the step that follows. */
@@ -74,13 +74,14 @@ export class Compactor {
     const proc = this.#proc;
     const targets = this.#targets();
     this.#parts.watchers.doing(proc, "compact", "compacting the conversation");
-    const demanded = why === "tokens" ? Infinity : proc.estimate.of(request()) * REQUESTED_SHARE;
+    const demanded = why === "tokens" ? Infinity : proc.model.estimate.of(request()) * REQUESTED_SHARE;
     const goal = Math.min(targets.goal, demanded);
-    const spent = { ...proc.usage };
+    const spent = { ...proc.run.usage };
     const draft = await draftCompaction(this.#parts, proc, { request: request(), targets, goal });
     // Measured again, because the usage of the summary may have corrected the estimate.
-    const before = proc.estimate.of(request());
-    const after = draft === null ? before : proc.estimate.of({ ...request(), messages: draft.messages });
+    const before = proc.model.estimate.of(request());
+    const after =
+      draft === null ? before : proc.model.estimate.of({ ...request(), messages: draft.messages });
     const gains = draft !== null && after <= before * (1 - MIN_GAIN);
     this.#quietBelow = (gains ? after : before) + targets.window * GROWTH;
     if (!gains) return { tokensBefore: before, tokensAfter: before, by: null };
@@ -92,7 +93,7 @@ export class Compactor {
       tokens_after: after,
       cut: draft.cut,
       summary: draft.summary,
-      usage: subtractUsage(proc.usage, spent),
+      usage: subtractUsage(proc.run.usage, spent),
     };
     await this.#apply(compaction, step);
     return { tokensBefore: before, tokensAfter: after, by: draft.summary?.by ?? null };
@@ -105,7 +106,7 @@ export class Compactor {
     const so_far: SoFar = usageSoFar(proc);
     recordOrFail(() => proc.record.journal({ t: "compact", step, ts, compaction, so_far }));
     await this.#parts.ctx.compact(proc, compaction);
-    proc.contextTokens = compaction.tokens_after;
+    proc.run.contextTokens = compaction.tokens_after;
     this.#parts.watchers.emit(proc, { type: "log", entry: compactEntry({ ts, step }, compaction) });
   }
 }

@@ -16,7 +16,7 @@ export const complete: KernelTool = {
     annotations: { idempotentHint: true },
   },
   run({ proc, input }) {
-    proc.completion = String(input.result);
+    proc.run.completion = String(input.result);
     return "The run is complete.";
   },
 };

@@ -18,7 +18,7 @@ export function registerOwnDevices(parts: Agents): void {
   for (const [path, device] of Object.entries(kernel)) devices.register({ ...own, path, device });
   const proc = procDevice({
     info: (pid) => table.find(pid)?.info(),
-    contextSummary: (pid) => contexts.summary(table.get(pid).ctxId),
+    contextSummary: (pid) => contexts.summary(table.get(pid).conversation.id),
     modelQueues: () => gate.status(),
   });
   devices.register({ ...own, path: "/proc", device: proc });

@@ -19,8 +19,8 @@ export const plan: KernelTool = {
     annotations: { idempotentHint: true },
   },
   run({ proc, input }) {
-    proc.plan = planText(input);
-    return `The plan is noted:\n${proc.plan}`;
+    proc.run.plan = planText(input);
+    return `The plan is noted:\n${proc.run.plan}`;
   },
 };
 

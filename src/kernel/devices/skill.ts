@@ -24,12 +24,12 @@ export const skill: KernelTool = {
 
 async function loadSkill({ proc, input }: KernelCall): Promise<string> {
   const name = String(input.skill);
-  const loaded = proc.skills.find((one) => one.name === name);
+  const loaded = proc.conversation.skills.find((one) => one.name === name);
   if (typeof input.file === "string") return fileOf(proc, loaded ?? offered(proc, name), input.file);
   if (loaded) throw new SyscallError("INVALID", `The skill ${name} is already loaded.`);
   const found = offered(proc, name);
   const [body, files] = await Promise.all([found.body(), found.files?.() ?? []]);
-  proc.skills.push(found);
+  proc.conversation.skills.push(found);
   const base = found.dir === "" ? "" : `\nBase folder of this skill: ${found.dir}`;
   const missing = proc.permissions.notHeld(found.allowedTools ?? []);
   const note = missing.length === 0 ? "" : `\n[You may not use these tools of it: ${missing.join(", ")}.]`;

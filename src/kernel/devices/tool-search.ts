@@ -63,7 +63,7 @@ async function load({ proc, input, signal }: KernelCall, tools: DeferredTools): 
     tools.load(proc, found);
     return `Loaded: ${namesOf(found)}. You can call them now.`;
   }
-  const shown = searchTools(query, [...proc.tools.values()]);
+  const shown = searchTools(query, [...proc.toolset.shown.values()]);
   if (shown.some(({ tool }) => query.toLowerCase().includes(tool.name.toLowerCase())))
     return `You have already: ${namesOf(shown)}.`;
   const names = deferred.slice(0, MAX_NAMES);

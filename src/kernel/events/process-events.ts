@@ -123,7 +123,7 @@ export class ProcessEvents {
     const { id, name, input } = call;
     const startedAtMs = this.#ports.clock.now();
     const output = new CallOutput(() => proc.secrets.stream());
-    proc.activity.begin({ id, name, input, path, step: proc.step, startedAtMs, output });
+    proc.activity.begin({ id, name, input, path, step: proc.run.step, startedAtMs, output });
     this.log(proc, (at) => callEntry(at, call, path));
     this.#changed(proc);
   }
@@ -171,7 +171,7 @@ export class ProcessEvents {
   log(proc: Process, entry: (at: { ts: string; step: number }) => LogEntry): void {
     if (proc.watchers.size === 0) return;
     const ts = new Date(this.#ports.clock.now()).toISOString();
-    this.emit(proc, { type: "log", entry: entry({ ts, step: proc.step }) });
+    this.emit(proc, { type: "log", entry: entry({ ts, step: proc.run.step }) });
   }
 
   /** The state of a process that a client gets first. Its last part, the activity, follows what else is added. */
@@ -185,10 +185,10 @@ export class ProcessEvents {
     for (const [plugin, items] of this.#rootOf(proc).checklists)
       events.push({ type: "checklist", plugin, items });
     for (const read of proc.work.reading) events.push({ type: "message", state: "read", ...read });
-    if (proc.step > proc.recordedStep) {
+    if (proc.run.step > proc.run.recordedStep) {
       events.push(stepEvent(proc));
       if (proc.work.arriving !== "")
-        events.push({ type: "text_delta", step: proc.step, text: proc.work.arriving });
+        events.push({ type: "text_delta", step: proc.run.step, text: proc.work.arriving });
     }
     for (const call of proc.activity.calls) {
       const { id, step, path, output } = call;
@@ -211,7 +211,7 @@ export class ProcessEvents {
 
   /** Emits the state of a child to its ancestors, at most once in a while. */
   #childChanged(proc: Process): void {
-    if (proc.ppid === 0 || proc.exit || !this.#isWatchedAbove(proc)) return;
+    if (proc.family.ppid === 0 || proc.exit || !this.#isWatchedAbove(proc)) return;
     const waiting = this.#children.get(proc);
     if (waiting) waiting.changed = true;
     else this.#emitChild(proc);
@@ -220,7 +220,7 @@ export class ProcessEvents {
   #emitChild(proc: Process): void {
     this.#children.get(proc)?.timer.cancel();
     this.#children.delete(proc);
-    if (proc.ppid === 0 || !this.#isWatchedAbove(proc)) return;
+    if (proc.family.ppid === 0 || !this.#isWatchedAbove(proc)) return;
     const child = childState(proc, this.#ports.table.parent(proc));
     for (const one of this.#ancestors(proc)) this.emit(one, { type: "child", child });
     if (proc.exit) return;
@@ -273,11 +273,11 @@ function stepEvent(proc: Process): ProcessEvent {
 
 function useOf(proc: Process): RunUse {
   return {
-    step: proc.step,
+    step: proc.run.step,
     tokensUsed: proc.tokensUsed,
     costUsd: proc.costUsd,
-    contextTokens: proc.contextTokens,
-    contextWindow: proc.provider.contextWindow ?? null,
+    contextTokens: proc.run.contextTokens,
+    contextWindow: proc.model.provider.contextWindow ?? null,
   };
 }
 
@@ -287,11 +287,11 @@ function childState(proc: Process, parent: Process | undefined): ChildState {
     pid: proc.pid,
     uuid: proc.uuid,
     parent_uuid: parent?.uuid ?? spec.parentUuid,
-    call_id: proc.parentCall,
+    call_id: proc.family.parentCall,
     agent: spec.agent.name,
     intent: spec.intent,
     state: exit === undefined ? "running" : stateOf(exit.reason, exit.code),
-    step: proc.step,
+    step: proc.run.step,
     max_steps: spec.maxSteps,
     tokens_used: proc.tokensUsed,
     cost_usd: proc.costUsd,

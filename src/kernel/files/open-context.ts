@@ -20,6 +20,7 @@ import { PluginStore, recoveredText } from "../../store/plugin-store.ts";
 import type { DeviceEntry } from "../../vfs/registry.ts";
 import type { KernelPorts } from "../kernel-ports.ts";
 import type { OpenAs } from "../permission/file-grant.ts";
+import type { ServedTools } from "../process/live-model.ts";
 import type { Process } from "../process/process.ts";
 import { callKey } from "../tools/call-key.ts";
 import type { EffectWindows } from "./effect-windows.ts";
@@ -93,7 +94,7 @@ export class OpenContexts {
       guarded: this.guarded(proc),
       env: opts.env,
       call,
-      config: entry.path === proc.provider.device ? proc.provider.config : entry.config,
+      config: entry.path === proc.model.provider.device ? proc.model.provider.config : entry.config,
       progress: (text) => this.#ports.progress(proc, call?.tool ?? entry.path, proc.secrets.hide(text)),
       output: (text, skipped = 0) => {
         if (call) this.#ports.output(proc, call.id, text, skipped);
@@ -166,8 +167,8 @@ export class OpenContexts {
     if (entry.needs.includes("secret")) {
       services.secret = async (name) => {
         if (name !== undefined) return pluginKey(proc, entry, name);
-        if (proc.provider.device === entry.path) {
-          const key = await proc.provider.secret();
+        if (proc.model.provider.device === entry.path) {
+          const key = await proc.model.provider.secret();
           proc.secrets.add(key);
           return key;
         }
@@ -178,7 +179,7 @@ export class OpenContexts {
       };
     }
     if (entry.needs.includes("tools")) {
-      const served = (): NonNullable<Process["served"]> => servedTo(proc, entry);
+      const served = (): ServedTools => servedTo(proc, entry);
       services.tools = {
         list: async () => served().list(),
         call: async (name, input) => served().call(name, input),
@@ -282,14 +283,14 @@ function pluginKey(proc: Process, { plugin, secrets = [] }: DeviceEntry, name: s
 }
 
 /** Returns the process's tools, for the driver that is answering as its model. */
-function servedTo(proc: Process, entry: DeviceEntry): NonNullable<Process["served"]> {
-  if (proc.provider.device !== entry.path) {
+function servedTo(proc: Process, entry: DeviceEntry): ServedTools {
+  if (proc.model.provider.device !== entry.path) {
     throw new SyscallError(
       "PERMISSION",
       `Plugin ${entry.plugin} asked for the process's tools, but ${entry.path} is not the process's model.`,
     );
   }
-  if (proc.served) return proc.served;
+  if (proc.model.served) return proc.model.served;
   throw new SyscallError(
     "CLOSED",
     `The model of process ${proc.pid} is not answering a request, so it can call no tools.`,
@@ -298,7 +299,7 @@ function servedTo(proc: Process, entry: DeviceEntry): NonNullable<Process["serve
 
 function callOf(proc: Process, as: Extract<OpenAs, { kind: "tool" }>): NonNullable<OpenContext["call"]> {
   const { callId: id, tool, deadlineMs } = as;
-  return { id, tool, deadlineMs, key: callKey(proc.uuid, proc.step, id) };
+  return { id, tool, deadlineMs, key: callKey(proc.uuid, proc.run.step, id) };
 }
 
 /** Returns the source of a line in the daemon's log. */
@@ -308,5 +309,5 @@ function sourceOf(proc: Process, entry: DeviceEntry): string {
 
 /** Stores a path inside the project relative to it, so that a receipt is the same on every machine. */
 function addChangedFile(proc: Process, file: string): void {
-  proc.filesChanged.add(innerPath(proc.spec.opts.project.dir, file) ?? file);
+  proc.result.filesChanged.add(innerPath(proc.spec.opts.project.dir, file) ?? file);
 }

@@ -45,7 +45,7 @@ export class ChangedFiles {
     this.#trackers.set(proc, tracker);
     // A failure is that of the first call that may change files.
     if (onlyReads) await tracker.catch(() => undefined);
-    else if (known) await (await known).next(proc.step, { signal: proc.signal });
+    else if (known) await (await known).next(proc.run.step, { signal: proc.signal });
     else await tracker;
   }
 
@@ -81,13 +81,13 @@ export class ChangedFiles {
     // Changes before a crash are unknown.
     const knownSoFar = proc.spec.progress?.filesChangedComplete ?? true;
     if (!begun) {
-      proc.filesChangedComplete = knownSoFar;
+      proc.result.filesChangedComplete = knownSoFar;
       return;
     }
     const tracker = await begun;
     await tracker.end({ soon: proc.stopped !== undefined });
-    for (const file of tracker.changed()) proc.filesChanged.add(file);
-    proc.filesChangedComplete = knownSoFar && tracker.complete;
+    for (const file of tracker.changed()) proc.result.filesChanged.add(file);
+    proc.result.filesChangedComplete = knownSoFar && tracker.complete;
   }
 
   /** A tracker that could not begin has failed the call that `begin` was called for. */
@@ -128,7 +128,7 @@ export class ChangedFiles {
         comparable: () => this.#clocksAgree(proc),
         warn: (text) => warn(`PID ${proc.pid}`, `changed files: ${text}`),
       },
-      proc.step,
+      proc.run.step,
       { signal: proc.signal },
     );
   }

@@ -213,10 +213,10 @@ export class ProcessBuilder {
     });
     leaveOutUnpriced(proc, above);
     table.add(proc);
-    parent?.children.push(proc.pid);
+    parent?.family.children.push(proc.pid);
     undo.push(async () => {
       table.remove(proc);
-      parent?.children.splice(parent.children.indexOf(proc.pid), 1);
+      parent?.family.remove(proc.pid);
       await forget(this.#parts, proc);
       proc.abandon();
     });

@@ -41,18 +41,18 @@ export class ProcessOpener {
     // A fork sees today's tools and skills (design §4).
     const before = saved?.fork ? undefined : saved;
     const head = before?.meta.system_prompt ?? (await this.#head(proc));
-    if (before) proc.promptParts = before.meta.prompt_parts ?? [];
-    proc.ctxId = await ctx.alloc(proc, Number.POSITIVE_INFINITY);
-    undo.push(() => contexts.ctxFree(proc.ctxId));
-    contexts.setSystemPrompt(proc.ctxId, head);
+    if (before) proc.conversation.promptParts = before.meta.prompt_parts ?? [];
+    proc.conversation.id = await ctx.alloc(proc, Number.POSITIVE_INFINITY);
+    undo.push(() => contexts.ctxFree(proc.conversation.id));
+    contexts.setSystemPrompt(proc.conversation.id, head);
     if (saved) {
       if (saved.fork) proc.notices.unshift(forkNotice(saved));
       await ctx.restore(proc, saved.history);
       proc.notices.push(...saved.damage);
       if (proc.record.untraced) proc.notices.push(untraced(proc.record.untraced));
     } else {
-      proc.images = await storeImages(proc.record, images);
-      const first = firstMessage(intent, opts.input, proc.images);
+      proc.conversation.images = await storeImages(proc.record, images);
+      const first = firstMessage(intent, opts.input, proc.conversation.images);
       if (opts.chat) await this.#beginChat(proc, first, undo);
       else await ctx.append(proc, first);
     }
@@ -62,11 +62,11 @@ export class ProcessOpener {
     }
     await this.#announceMode(proc, saved);
     undo.push(() => this.#parts.mounts.clear(proc));
-    if (saved) proc.images = saved.spawned.images ?? [];
+    if (saved) proc.conversation.images = saved.spawned.images ?? [];
     const { mounts = [] } = opts;
     if (mounts.length === 0) proc.notices.push(...this.#offerTools(proc, head, saved));
     else {
-      proc.preparation = {
+      proc.toolset.preparation = {
         mounts,
         resumes: before !== undefined,
         shown: before?.meta.tools.map(({ name }) => name) ?? [],
@@ -80,7 +80,7 @@ export class ProcessOpener {
     }
     undo.push(() => files.closeAll(proc));
     if (!opts.provider) return;
-    proc.llmFd = await files.open(proc, opts.provider.device, O_RDWR, { kind: "kernel" });
+    proc.model.fd = await files.open(proc, opts.provider.device, O_RDWR, { kind: "kernel" });
     await fitToModel(files, proc);
   }
 
@@ -91,7 +91,7 @@ export class ProcessOpener {
     undo: (() => unknown)[],
   ): Promise<void> {
     const { clock, inboxes } = this.#parts;
-    proc.turnOver = true;
+    proc.run.turnOver = true;
     if (text === "") return;
     undo.push(() => inboxes.clear(proc));
     const ts = new Date(clock.now()).toISOString();
@@ -111,14 +111,15 @@ export class ProcessOpener {
   #offerTools(proc: Process, head: string, saved: SavedRun | undefined): string[] {
     const before = saved?.fork ? undefined : saved;
     const shown = before?.meta.tools ?? [];
-    proc.messaging = startsWithMessages(proc, head) || namesMessageTools(...shown.map(({ name }) => name));
-    proc.tools.clear();
+    proc.toolset.messaging =
+      startsWithMessages(proc, head) || namesMessageTools(...shown.map(({ name }) => name));
+    proc.toolset.shown.clear();
     // A fork's model has read that it has loaded them.
     const loaded = new Set(saved?.meta.tools.map(({ name }) => name));
     const notices = before ? restoreTools(proc, shown) : unmetSkillNeeds(proc);
     if (!before) showTools(proc, loaded);
     writeMeta(proc, this.#parts.contexts);
-    if (saved && !saved.fork?.adopted && saved.info.model === proc.provider.model)
+    if (saved && !saved.fork?.adopted && saved.info.model === proc.model.provider.model)
       this.#recall(proc, head, saved);
     return notices;
   }
@@ -136,8 +137,11 @@ export class ProcessOpener {
   #recall(proc: Process, head: string, { history }: SavedRun): void {
     if (!history.asked) return;
     const { messages, tokens } = history.asked;
-    const tools = [...proc.tools.values()].map(({ tool }) => toolForModel(tool));
-    proc.estimate.learn({ model: proc.provider.model, system_prompt: head, messages, tools }, tokens);
+    const tools = [...proc.toolset.shown.values()].map(({ tool }) => toolForModel(tool));
+    proc.model.estimate.learn(
+      { model: proc.model.provider.model, system_prompt: head, messages, tools },
+      tokens,
+    );
   }
 
   async #promptParts(proc: Process): Promise<{ parts: AskedPart[]; notices: string[] }> {
@@ -155,7 +159,11 @@ export class ProcessOpener {
       this.#promptParts(proc),
     ]);
     proc.notices.push(...notices);
-    proc.promptParts = parts.map(({ plugin, title, text }) => ({ plugin, title, characters: text.length }));
+    proc.conversation.promptParts = parts.map(({ plugin, title, text }) => ({
+      plugin,
+      title,
+      characters: text.length,
+    }));
     return assembleHead({
       instructions: agent.instructions,
       skills,

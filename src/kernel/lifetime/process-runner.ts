@@ -2,6 +2,7 @@
 
 import { SIGTERM } from "../../lib/signals.ts";
 import type { SyscallError } from "../../plugin/index.ts";
+import type { ChildResult } from "../../store/runs/schema.ts";
 import { namedError } from "../errors/named-error.ts";
 import type { Process } from "../process/process.ts";
 import { killed, type RunOutcome, suspendedFor, verdict } from "../process/verdict.ts";
@@ -120,7 +121,7 @@ export class ProcessRunner {
     // Reads `stopped` again: a kill may have replaced the first reason.
     const earned = verdict(
       finalOutcome(proc, outcome),
-      proc.checks,
+      proc.result.checks,
       countedChildren(proc, units.agents(proc)),
     );
     proc.terminate(earned);
@@ -129,7 +130,7 @@ export class ProcessRunner {
     this.#notifyParent(proc, exit);
     await this.#attempt(proc, "callbacks", () => {
       if (exit.error) callbacks?.onError(proc.pid, exit.error);
-      callbacks?.onComplete(proc.pid, proc.result ?? "", exit);
+      callbacks?.onComplete(proc.pid, proc.result.text ?? "", exit);
     });
     watchers.ended(proc);
     proc.settle();
@@ -190,7 +191,7 @@ export class ProcessRunner {
   async endChildren(proc: Process): Promise<void> {
     const ended = new Set<Process>();
     for (;;) {
-      const live = proc.children
+      const live = proc.family.children
         .map((pid) => this.#parts.table.find(pid))
         .filter((child) => child !== undefined)
         .filter((child) => !ended.has(child));
@@ -204,7 +205,7 @@ export class ProcessRunner {
   }
 
   #notifyParent(proc: Process, exit: ExitStatus): void {
-    this.#parts.table.find(proc.ppid)?.childEnded({
+    this.#parts.table.find(proc.family.ppid)?.childEnded({
       uuid: proc.uuid,
       pid: proc.pid,
       agent: proc.spec.agent.name,
@@ -227,9 +228,9 @@ function endStatusFor(proc: Process, child: Process): ExitStatus {
  * A supervisor itself decides what a child's failure means, and in a chat the user does. The failure of a child in the
  * background is reported to its parent.
  */
-function countedChildren(proc: Process, inBackground: ReadonlySet<string>): Process["childResults"] {
+function countedChildren(proc: Process, inBackground: ReadonlySet<string>): ChildResult[] {
   if (proc.spec.kind === "supervisor" || proc.spec.opts.chat) return [];
-  return proc.childResults.filter(({ uuid }) => !inBackground.has(uuid));
+  return proc.family.results.filter(({ uuid }) => !inBackground.has(uuid));
 }
 
 /** Only an agent's run can be resumed: a suspension terminates any other process. */

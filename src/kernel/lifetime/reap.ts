@@ -76,7 +76,7 @@ function steps(ports: ReapPorts, proc: Process): Step[] {
     ["units", () => holders.units.clear(proc)],
     ["mounts", () => holders.mounts.clear(proc)],
     ...holderSteps(holders, proc), // 4 to 9
-    ["context", () => contexts.ctxFree(proc.ctxId)], // 10
+    ["context", () => contexts.ctxFree(proc.conversation.id)], // 10
     ["state", () => proc.reap()], // 11
     ["table", () => table.remove(proc)], // 12
     // Channels that were attached since step 4.
@@ -101,10 +101,10 @@ function holderSteps(holders: Holders, proc: Process): Step[] {
 
 /** Running children become PID 0's; zombies are reaped. */
 function handleOrphanChildren(ports: ReapPorts, proc: Process): void {
-  for (const pid of proc.children) {
+  for (const pid of proc.family.children) {
     const child = ports.table.find(pid);
     if (!child) continue;
-    child.ppid = 0;
+    child.family.leaveParent();
     if (child.state === "zombie") void reapProcess(ports, child);
   }
 }
@@ -115,7 +115,5 @@ function endChannels(proc: Process): void {
 
 /** Keeps the list of a long-lived parent bounded. */
 function leaveParent({ table }: ReapPorts, proc: Process): void {
-  const siblings = table.find(proc.ppid)?.children ?? [];
-  const at = siblings.indexOf(proc.pid);
-  if (at >= 0) siblings.splice(at, 1);
+  table.find(proc.family.ppid)?.family.remove(proc.pid);
 }

@@ -70,7 +70,7 @@ export class ScheduledWakes {
   }
 
   #requireStepCall(proc: Process, callId: string): void {
-    if (this.#parts.isStepCall(proc, callId) && !proc.served) {
+    if (this.#parts.isStepCall(proc, callId) && !proc.model.served) {
       if (proc.spec.wakes) return;
       throw new SyscallError(
         "UNAVAILABLE",
@@ -85,10 +85,10 @@ export class ScheduledWakes {
 
   #requireWake(proc: Process, { at_ms, on }: WakeRequest): OwnWake {
     const { maxSteps, opts } = proc.spec;
-    if (maxSteps !== null && proc.step >= maxSteps) {
+    if (maxSteps !== null && proc.run.step >= maxSteps) {
       throw new SyscallError(
         "EXHAUSTED",
-        `Wake: this is step ${proc.step} of at most ${maxSteps}, so nothing could be done after the wait. Give your answer now.`,
+        `Wake: this is step ${proc.run.step} of at most ${maxSteps}, so nothing could be done after the wait. Give your answer now.`,
       );
     }
     const now = this.#parts.clock.now();

@@ -70,12 +70,12 @@ export class Shutdown {
   }
 
   #rootOf(proc: Process): Process {
-    const parent = this.#parts.table.find(proc.ppid);
+    const parent = this.#parts.table.find(proc.family.ppid);
     return parent ? this.#rootOf(parent) : proc;
   }
 
-  #isSupervised({ ppid }: Process): boolean {
-    const parent = this.#parts.table.find(ppid);
+  #isSupervised({ family }: Process): boolean {
+    const parent = this.#parts.table.find(family.ppid);
     return parent !== undefined && (parent.spec.kind === "supervisor" || this.#isSupervised(parent));
   }
 }

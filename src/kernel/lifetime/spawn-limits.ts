@@ -94,7 +94,7 @@ function addressOf({ config }: ProviderChoice): string {
 }
 
 /** A cost limit also holds for fallbacks: one without a price is left out, with a notice. */
-export function leaveOutUnpriced({ spec, fallbacks, notices }: Process, above: TreeBudget): void {
+export function leaveOutUnpriced({ spec, model: { fallbacks }, notices }: Process, above: TreeBudget): void {
   if (spec.budget.limits.cost === null && !above.limited("cost")) return;
   for (const choice of fallbacks.filter(({ price }) => !price)) {
     fallbacks.splice(fallbacks.indexOf(choice), 1);

@@ -38,7 +38,7 @@ export class StartMounts {
 
   /** Returns an outcome if the process can't begin. */
   async prepare(proc: Process): Promise<RunOutcome | undefined> {
-    const { preparation } = proc;
+    const { preparation } = proc.toolset;
     if (!preparation) return undefined;
     let reason: ExitReason = "unavailable";
     try {
@@ -70,7 +70,7 @@ export class StartMounts {
       for (const one of begun.filter(({ state }) => state === "pending")) announced.add(one);
       if (announced.size > 0) watchers.notice(proc, `starting ${namesOf([...announced])} …`);
     });
-    proc.starting = new Map(
+    proc.toolset.starting = new Map(
       begun.map((one) => [
         one.prefix,
         { ended: one.ended, isPromised: !isLoadedLater(proc, one.request, one.prefix) },
@@ -78,7 +78,9 @@ export class StartMounts {
     );
     for (const { prefix, ended } of begun) {
       // A search for its tools names why it failed.
-      void ended.then((error) => (error && isLater(proc, prefix) ? undefined : proc.starting.delete(prefix)));
+      void ended.then((error) =>
+        error && isLater(proc, prefix) ? undefined : proc.toolset.starting.delete(prefix),
+      );
     }
     try {
       await this.#wait(proc, begun);
@@ -104,10 +106,10 @@ export class StartMounts {
     const late = begun.filter(({ state }) => state === "pending");
     const ready = begun.filter(({ state }) => state === "ready").map(({ prefix }) => prefix);
     const missing = finish(mounts.map(toolPrefix).filter((prefix) => !ready.includes(prefix)));
-    proc.preparation = undefined;
+    proc.toolset.preparation = undefined;
     for (const text of [...notices, ...dropped, ...missing]) this.#addNotice(proc, text);
     for (const one of late) void this.#announceEnd(proc, one);
-    const promised = late.filter(({ prefix }) => proc.starting.get(prefix)?.isPromised);
+    const promised = late.filter(({ prefix }) => proc.toolset.starting.get(prefix)?.isPromised);
     if (promised.length > 0) await this.#continueWithout(proc, promised);
   }
 
@@ -167,7 +169,7 @@ export class StartMounts {
   }
 
   async #announceEnd(proc: Process, { request, prefix, ended }: Begun): Promise<void> {
-    const isPromised = proc.starting.get(prefix)?.isPromised;
+    const isPromised = proc.toolset.starting.get(prefix)?.isPromised;
     const error = await ended;
     if (proc.stopped || proc.ending || proc.exit) return;
     if (!error) {
@@ -194,14 +196,14 @@ export class StartMounts {
   }
 }
 
-function isLater({ starting }: Process, prefix: string): boolean {
-  return starting.get(prefix)?.isPromised === false;
+function isLater({ toolset }: Process, prefix: string): boolean {
+  return toolset.starting.get(prefix)?.isPromised === false;
 }
 
 /** Whether the first step does not wait for the mount, and the model loads its tools with ToolSearch. */
 function isLoadedLater(proc: Process, { required, waitMs }: MountRequest, prefix: string): boolean {
   if (required !== false || !maySearchTools(proc)) return false;
-  const { resumes, shown = [] } = proc.preparation ?? {};
+  const { resumes, shown = [] } = proc.toolset.preparation ?? {};
   // A resumed run continues with the tools that its model was shown.
   if (resumes ? shown.some((name) => name.startsWith(prefix)) : waitMs === undefined) return false;
   const { namespace, opts } = proc.spec;

@@ -56,7 +56,7 @@ export class CallCharge {
     this.#budget = undefined;
     const cost_usd = this.#costOf(used);
     addUsage(this.#paid, { ...used, cost_usd });
-    addUsage(this.#proc.usage, used);
+    addUsage(this.#proc.run.usage, used);
     const tokens = used.input_tokens + used.output_tokens;
     budget.pay(tokens === 0 ? used : { ...used, cost_usd }, steps);
     return { used, cost_usd };
@@ -64,7 +64,7 @@ export class CallCharge {
 
   /** The cost of all attempts that `used` contains; undefined if it is not known. */
   #costOf(used: Usage): number | undefined {
-    const { price } = this.#proc.provider;
+    const { price } = this.#proc.model.provider;
     const costs = this.#used.charge(used).map((attempt) => costOf(attempt, price));
     return costs.includes(null) ? used.cost_usd : costs.reduce<number>((sum, cost) => sum + (cost ?? 0), 0);
   }

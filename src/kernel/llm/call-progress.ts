@@ -38,7 +38,7 @@ export class CallProgress implements GateObserver {
   /** No retries as soon as the program has called a tool, which a retry would repeat. */
   get retryLimits(): RetryLimits {
     if (this.#call.programCalls?.hasCalled) return NO_RETRY;
-    const brief = this.#call.optional || this.#proc.fallbacks.length > 0;
+    const brief = this.#call.optional || this.#proc.model.fallbacks.length > 0;
     return retryLimitsOf(this.#proc.spec.opts.limits, { brief });
   }
 
@@ -48,7 +48,7 @@ export class CallProgress implements GateObserver {
 
   onWait({ for: what, untilMs }: SlotWait): void {
     const wanted = what === "slot" ? "a free slot" : "the rate limit";
-    this.#doing("slot", `waiting for ${wanted} of ${this.#proc.provider.name}`, untilMs);
+    this.#doing("slot", `waiting for ${wanted} of ${this.#proc.model.provider.name}`, untilMs);
   }
 
   onSlot(slot: SlotLease): void {
@@ -59,7 +59,7 @@ export class CallProgress implements GateObserver {
   /** The call has its slot: the request is sent, and the answer is waited for. */
   onGrant(): void {
     this.#phase = undefined;
-    this.#doing("model", `waiting for ${this.#proc.provider.model}`);
+    this.#doing("model", `waiting for ${this.#proc.model.provider.model}`);
   }
 
   onEvent(event: LLMEvent): void {
@@ -70,7 +70,7 @@ export class CallProgress implements GateObserver {
     if (event.type !== "text_delta" && event.type !== "reasoning_delta") return;
     if (event.type === "text_delta") this.arrived(this.#proc.work.arriving + event.text);
     this.#answering(event.type);
-    this.#emit({ type: event.type, step: this.#proc.step, text: event.text });
+    this.#emit({ type: event.type, step: this.#proc.run.step, text: event.text });
   }
 
   onRetry({ attempt, delayMs, leftMs, error }: Retry): void {
@@ -78,7 +78,7 @@ export class CallProgress implements GateObserver {
     const untilMs = Math.ceil(this.#parts.clock.now() + delayMs);
     this.#doing("retry", `attempt ${attempt} failed: ${firstLine(error.message)}`, untilMs);
     this.#call.charge.nextAttempt();
-    const { step } = this.#proc;
+    const { step } = this.#proc.run;
     this.#emit({ type: "retry", step, attempt, delayMs, leftMs, message: error.message });
   }
 

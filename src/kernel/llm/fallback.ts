@@ -46,31 +46,33 @@ export class Fallback {
    */
   async change(next: ProviderChoice | undefined, effort: Effort | undefined): Promise<void> {
     const proc = this.#proc;
-    const { provider: from, spec } = proc;
+    const { model, spec } = proc;
+    const from = model.provider;
     const before = spec.opts.effort;
     if (effort) spec.opts.effort = effort;
     try {
       if (next) {
-        proc.provider = next;
+        proc.model.provider = next;
         await this.#openModel(from, next);
       }
       // A device that stays open may get another effort.
       await fitToModel(this.#parts.files, proc);
     } catch (thrown) {
-      proc.provider = from;
+      proc.model.provider = from;
       spec.opts.effort = before;
       throw thrown;
     }
     if (next) {
-      proc.fallbacks.splice(0, proc.fallbacks.length, ...(next.fallbacks ?? []));
-      this.#recordSwitch(from, next, null, proc.recordedStep + 1);
+      proc.model.fallbacks.splice(0, proc.model.fallbacks.length, ...(next.fallbacks ?? []));
+      this.#recordSwitch(from, next, null, proc.run.recordedStep + 1);
     }
     this.reset();
     await this.#parts.saveInfo(proc);
   }
 
   async #renewKey(): Promise<boolean> {
-    const { provider, secrets, work } = this.#proc;
+    const { model, secrets, work } = this.#proc;
+    const { provider } = model;
     if (this.#renewed || !provider.renewSecret || secrets.last === undefined) return false;
     this.#renewed = true;
     try {
@@ -89,9 +91,9 @@ export class Fallback {
     this.#reopened = true;
     const { files } = this.#parts;
     const proc = this.#proc;
-    const before = proc.llmFd;
+    const before = proc.model.fd;
     try {
-      proc.llmFd = await files.open(proc, proc.provider.device, O_RDWR, { kind: "kernel" });
+      proc.model.fd = await files.open(proc, proc.model.provider.device, O_RDWR, { kind: "kernel" });
     } catch (thrown) {
       if (!(thrown instanceof SyscallError)) throw thrown;
       if (!proc.stopped) this.#parts.watchers.notice(proc, thrown.message);
@@ -110,10 +112,10 @@ export class Fallback {
   async #switchModel(failed: SyscallError): Promise<boolean> {
     const proc = this.#proc;
     for (let error = failed; ; ) {
-      const next = proc.fallbacks.shift();
+      const next = proc.model.fallbacks.shift();
       if (!next || proc.stopped) return false;
-      const from = proc.provider;
-      proc.provider = next;
+      const from = proc.model.provider;
+      proc.model.provider = next;
       this.#recordSwitch(from, next, error);
       try {
         await this.#openModel(from, next);
@@ -131,15 +133,15 @@ export class Fallback {
   async #openModel(from: ProviderChoice, next: ProviderChoice): Promise<void> {
     const { files } = this.#parts;
     const proc = this.#proc;
-    const before = proc.llmFd;
+    const before = proc.model.fd;
     if (from.name === next.name && proc.fds.has(before)) return;
     const noticesBefore = proc.notices.length;
-    proc.llmFd = await files.open(proc, next.device, O_RDWR, { kind: "kernel" });
+    proc.model.fd = await files.open(proc, next.device, O_RDWR, { kind: "kernel" });
     try {
       await fitToModel(files, proc);
     } catch (thrown) {
-      await files.close(proc, proc.llmFd);
-      proc.llmFd = before;
+      await files.close(proc, proc.model.fd);
+      proc.model.fd = before;
       throw thrown;
     }
     for (const text of proc.notices.slice(noticesBefore)) this.#parts.watchers.notice(proc, text);
@@ -150,10 +152,10 @@ export class Fallback {
     from: ProviderChoice,
     to: ProviderChoice,
     failed: SyscallError | null,
-    step = this.#proc.step,
+    step = this.#proc.run.step,
   ): void {
     const { clock, watchers } = this.#parts;
-    const { switches } = this.#proc;
+    const { switches } = this.#proc.model;
     const made: ModelSwitch = {
       step,
       ts: new Date(clock.now()).toISOString(),

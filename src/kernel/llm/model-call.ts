@@ -101,7 +101,7 @@ export class ModelCall {
     options: AskOptions = {},
   ): Promise<LLMAnswer | undefined> {
     for (let begun = false; ; begun = true) {
-      const { provider, effort } = this.#proc;
+      const { provider, effort } = this.#proc.model;
       const asked = { ...request, model: provider.model, effort: request.effort && effort };
       const answer = await this.#attempt(asked, events, begun, options);
       if (answer !== ASK_AGAIN) return answer;
@@ -120,7 +120,7 @@ export class ModelCall {
     this.#device.reads = 0;
     this.#device.readBytes = 0;
     this.#programCalls = this.#acceptCalls(events, charge);
-    this.#proc.served = this.#programCalls;
+    this.#proc.model.served = this.#programCalls;
     const call = { charge, programCalls: this.#programCalls, optional: this.#optional };
     const progress = new CallProgress(this.#parts, this.#proc, call);
     let answer: LLMAnswer | undefined;
@@ -130,7 +130,7 @@ export class ModelCall {
     try {
       answer = await this.#call(request, progress, options);
       this.#breaks = undefined;
-      this.#proc.outageWaitMs = undefined;
+      this.#proc.model.outageWaitMs = undefined;
       this.#fallback.reset();
       this.#learn(request, charge.attempt);
     } catch (thrown) {
@@ -167,21 +167,21 @@ export class ModelCall {
   /** A program reports its usage of all turns together: neither the estimate nor the conversation's size is in it. */
   #learn(request: ModelRequest, { input_tokens, output_tokens }: Readonly<Usage>): void {
     const proc = this.#proc;
-    if (!this.#programCalls) proc.estimate.learn(request, input_tokens);
+    if (!this.#programCalls) proc.model.estimate.learn(request, input_tokens);
     if (!this.#optional && input_tokens > 0)
-      proc.contextTokens = this.#programCalls ? null : input_tokens + output_tokens;
+      proc.run.contextTokens = this.#programCalls ? null : input_tokens + output_tokens;
   }
 
   /** Whether the model is a program that calls tools itself. */
   #runsTools(): boolean {
-    const { provider, spec } = this.#proc;
-    this.#callsTools ??= spec.namespace.resolve(provider.device).entry.needs.includes("tools");
+    const { model, spec } = this.#proc;
+    this.#callsTools ??= spec.namespace.resolve(model.provider.device).entry.needs.includes("tools");
     return this.#callsTools;
   }
 
   /** Accepts no more tool calls of the program, and waits for those under way. */
   async #settle(): Promise<Ending> {
-    this.#proc.served = undefined;
+    this.#proc.model.served = undefined;
     try {
       await this.#programCalls?.settle();
       return undefined;
@@ -200,7 +200,7 @@ export class ModelCall {
         this.#proc.work.arriving = "";
       },
       next: () => {
-        charge.budget = requireBudget(reserveTurn(this.#proc.spec.budget, this.#proc.provider));
+        charge.budget = requireBudget(reserveTurn(this.#proc.spec.budget, this.#proc.model.provider));
         events.begin();
       },
     });
@@ -208,9 +208,10 @@ export class ModelCall {
 
   /** Reserves the call's budget, and lowers its output limit to what is left. Throws if the call does not fit. */
   async #reserve(request: ModelRequest, { steps, optional }: AskOptions): Promise<CallBudget> {
-    const { spec, provider, work, estimate } = this.#proc;
+    const { spec, model, work } = this.#proc;
+    const { provider, estimate } = model;
     const input = estimate.of(request);
-    if (!optional) this.#proc.contextTokens = this.#runsTools() ? null : input;
+    if (!optional) this.#proc.run.contextTokens = this.#runsTools() ? null : input;
     // A program makes its own model requests: it gets their maximum number.
     const turns = this.#runsTools() ? spec.budget.left("steps") : Infinity;
     if (turns >= 1 && turns < Infinity) request.max_turns = turns;
@@ -233,15 +234,15 @@ export class ModelCall {
       totalMs: totalMs ?? limits.model_timeout,
       idleMs: limits.model_idle_timeout,
       patienceMs: limits.model_wait,
-      provider: proc.provider,
+      provider: proc.model.provider,
       tree: proc.spec.tree,
       observer,
     };
     return debug.call(
       proc,
       "Read",
-      { fd: proc.llmFd, length: READ_LENGTH },
-      () => gate.call(proc.provider.gateKey, this.#device, request, gateOptions),
+      { fd: proc.model.fd, length: READ_LENGTH },
+      () => gate.call(proc.model.provider.gateKey, this.#device, request, gateOptions),
       () => ({ bytes: this.#device.readBytes, pieces: this.#device.reads }),
     );
   }
@@ -289,8 +290,8 @@ export class ModelCall {
   }
 
   #suspendForOutage({ message }: SyscallError): void {
-    const { outageWaitMs: last, spec } = this.#proc;
-    const ms = outageWaitMs(spec.opts.limits.model_retry_time, last, this.#parts.random);
+    const { model, spec } = this.#proc;
+    const ms = outageWaitMs(spec.opts.limits.model_retry_time, model.outageWaitMs, this.#parts.random);
     this.#suspend(message, Math.round(this.#parts.clock.now() + ms), "model");
   }
 

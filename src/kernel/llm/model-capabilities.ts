@@ -10,17 +10,17 @@ import type { Process } from "../process/process.ts";
  */
 export async function fitToModel(files: FileSystem, proc: Process): Promise<void> {
   const { effort } = proc.spec.opts;
-  proc.effort = undefined;
-  if (effort === undefined && proc.images.length === 0) return;
-  const { device } = proc.provider;
-  const facts = await files.facts(proc, proc.llmFd);
-  if (proc.images.length > 0 && facts.images !== true) {
+  proc.model.effort = undefined;
+  if (effort === undefined && proc.conversation.images.length === 0) return;
+  const { device } = proc.model.provider;
+  const facts = await files.facts(proc, proc.model.fd);
+  if (proc.conversation.images.length > 0 && facts.images !== true) {
     throw new SyscallError(
       "INVALID",
       `The run has images (--add), but ${device} accepts none. Leave them out, or choose another provider.`,
     );
   }
   if (effort === undefined) return;
-  if (facts.effort === true) proc.effort = effort;
+  if (facts.effort === true) proc.model.effort = effort;
   else proc.notices.push(`effort ${effort} is left out: ${device} has no such setting`);
 }

@@ -22,11 +22,16 @@ export class ModelDeviceFile implements ModelDevice {
   }
 
   write(data: string, signal: AbortSignal): Promise<void> {
-    return this.#ports.files.write(this.#proc, this.#fd ?? this.#proc.llmFd, data, signal);
+    return this.#ports.files.write(this.#proc, this.#fd ?? this.#proc.model.fd, data, signal);
   }
 
   async read(max: number, signal: AbortSignal): Promise<Data> {
-    const data = await this.#ports.files.readQuietly(this.#proc, this.#fd ?? this.#proc.llmFd, max, signal);
+    const data = await this.#ports.files.readQuietly(
+      this.#proc,
+      this.#fd ?? this.#proc.model.fd,
+      max,
+      signal,
+    );
     this.reads++;
     this.readBytes += data.length;
     return data;

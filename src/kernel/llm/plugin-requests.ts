@@ -73,9 +73,9 @@ export class PluginRequests {
     request: ModelRequest,
     signal: AbortSignal,
   ): Promise<LLMAnswer> {
-    const { spec, provider } = proc;
-    const terms = { input: proc.estimate.of(request), steps: 0 } as const;
-    const budget = await reserveCall(spec.budget, request, provider, signal, terms);
+    const { spec, model } = proc;
+    const terms = { input: proc.model.estimate.of(request), steps: 0 } as const;
+    const budget = await reserveCall(spec.budget, request, model.provider, signal, terms);
     if ("reason" in budget) throw budget.error;
     request.max_output = Math.min(request.max_output ?? Infinity, budget.maxOutput ?? Infinity);
     if (request.max_output === Infinity) delete request.max_output;
@@ -99,7 +99,8 @@ export class PluginRequests {
     signal: AbortSignal,
   ): Promise<LLMAnswer> {
     const { files, gate } = this.#ports;
-    const { provider, spec, clock } = proc;
+    const { model, spec, clock } = proc;
+    const { provider } = model;
     const { limits } = spec.opts;
     const fd = await files.open(proc, provider.device, O_RDWR, { kind: "kernel" }, signal);
     try {
@@ -131,8 +132,8 @@ export class PluginRequests {
   }
 }
 
-function requireModel({ pid, provider, state }: Process): void {
-  if (provider.device === "" || state !== "running")
+function requireModel({ pid, model, state }: Process): void {
+  if (model.provider.device === "" || state !== "running")
     throw new SyscallError(
       "UNAVAILABLE",
       pid === 0
@@ -167,7 +168,7 @@ function requestOf(
   return {
     intent: proc.spec.intent,
     system_prompt: [system.trim(), form].filter((part) => part !== "").join("\n\n"),
-    model: proc.provider.model,
+    model: proc.model.provider.model,
     turn: null,
     messages: [{ role: "user", content: prompt }],
     stream: true,
@@ -184,7 +185,7 @@ function complete(answer: LLMAnswer): LLMAnswer {
 }
 
 function addToCall(proc: Process, callId: string, used: Usage): void {
-  const { requests, usage } = proc.modelUse.get(callId) ?? { requests: 0, usage: noUsage() };
+  const { requests, usage } = proc.run.modelUse.get(callId) ?? { requests: 0, usage: noUsage() };
   addUsage(usage, used);
-  proc.modelUse.set(callId, { requests: requests + 1, usage });
+  proc.run.modelUse.set(callId, { requests: requests + 1, usage });
 }

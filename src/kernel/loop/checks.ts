@@ -33,8 +33,8 @@ export class Checks {
 
   /** Whether the run ends after the next attempt, however that turns out. */
   get isLast(): boolean {
-    const { checks, spec } = this.#proc;
-    return failedAttempts(checks) + 1 >= spec.checkAttempts;
+    const { result, spec } = this.#proc;
+    return failedAttempts(result.checks) + 1 >= spec.checkAttempts;
   }
 
   /**
@@ -51,13 +51,13 @@ export class Checks {
     await proc.gate();
     if (drain.isOn) await drain.waitForSuspend(proc);
     if (stopOf(proc)) return true;
-    const results = await this.#run(attemptsOf(proc.checks) + 1);
+    const results = await this.#run(attemptsOf(proc.result.checks) + 1);
     const stopped = stopOf(proc);
     // After a resume they run again.
     if (stopped?.reason === "suspended") return true;
-    proc.checks.push(...results);
-    const failed = failedCheck(proc.checks);
-    if (!failed || stopped || failedAttempts(proc.checks) >= checkAttempts) return true;
+    proc.result.checks.push(...results);
+    const failed = failedCheck(proc.result.checks);
+    if (!failed || stopped || failedAttempts(proc.result.checks) >= checkAttempts) return true;
     // The message holds the results too, so a kill between the two writes loses no attempt.
     await this.#notifyModel(failed, results);
     await saveInfo(proc);
@@ -101,7 +101,7 @@ export class Checks {
   async #notifyModel(failed: CheckResult, checks: CheckResult[]): Promise<void> {
     const { clock, inboxes, watchers } = this.#parts;
     const proc = this.#proc;
-    const left = proc.spec.checkAttempts - failedAttempts(proc.checks);
+    const left = proc.spec.checkAttempts - failedAttempts(proc.result.checks);
     const more = left === 1 ? "1 attempt is left" : `${left} attempts are left`;
     const why = checkFailure(failed);
     watchers.notice(proc, `${why}; the model is shown its output, and ${more}`);

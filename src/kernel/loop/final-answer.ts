@@ -28,24 +28,24 @@ export class FinalAnswer {
 
   /** Whether the run ends with this answer: it fits, or it is not corrected any more. */
   isLast(answer: string): boolean {
-    return this.#proc.corrections >= MAX_CORRECTIONS || this.fits(answer);
+    return this.#proc.run.corrections >= MAX_CORRECTIONS || this.fits(answer);
   }
 
   /** Returns how the run ends; undefined if the model was asked for a correction. */
   take(answer: string): RunOutcome | undefined {
     const proc = this.#proc;
     const reading = this.#read(answer);
-    proc.result = answer;
+    proc.result.text = answer;
     if (!("problem" in reading)) {
-      proc.result = reading.text;
-      proc.output = reading.output;
+      proc.result.text = reading.text;
+      proc.result.output = reading.output;
       return { kind: "finished" };
     }
     const { problem } = reading;
-    if (proc.corrections >= MAX_CORRECTIONS) return unfit(problem);
-    proc.corrections++;
-    proc.completion = null;
-    const again = `correction ${proc.corrections} of ${MAX_CORRECTIONS}`;
+    if (proc.run.corrections >= MAX_CORRECTIONS) return unfit(problem);
+    proc.run.corrections++;
+    proc.run.completion = null;
+    const again = `correction ${proc.run.corrections} of ${MAX_CORRECTIONS}`;
     const text = `the answer does not fit the output schema and is asked for again (${again}): ${problem}`;
     this.#parts.watchers.notice(proc, text);
     const content = `Your answer does not fit the JSON Schema that it must fit: ${problem}. Answer again, with the corrected JSON document alone.`;

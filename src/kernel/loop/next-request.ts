@@ -26,21 +26,21 @@ export class NextRequest {
     return {
       intent: proc.spec.intent,
       system_prompt: prompt.systemPrompt,
-      model: proc.provider.model,
+      model: proc.model.provider.model,
       timeout_ms: proc.spec.opts.limits.model_timeout,
-      turn: proc.recordedStep,
+      turn: proc.run.recordedStep,
       messages: [...prompt.messages],
       tools: this.#shownTools(),
       stream: true,
-      effort: proc.effort,
+      effort: proc.model.effort,
       output_schema: proc.spec.opts.outputSchema,
     };
   }
 
   #shownTools(): LLMTool[] {
-    const { tools } = this.#proc;
-    if (tools.size > this.#tools.length) {
-      this.#tools = [...tools.values()].map(({ tool }) => toolForModel(tool));
+    const { shown } = this.#proc.toolset;
+    if (shown.size > this.#tools.length) {
+      this.#tools = [...shown.values()].map(({ tool }) => toolForModel(tool));
     }
     this.offered = this.#tools.length;
     return this.#tools;

@@ -94,9 +94,7 @@ class ReasoningLoop implements AskEvents {
   /** Runs one step. Returns an outcome if it was the last one. */
   async step(): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
-    const { openStep, answered } = proc;
-    proc.openStep = null;
-    proc.answered = null;
+    const { openStep, answered } = proc.run.takeCutOff();
     if (openStep) return this.#finishOpenStep(openStep);
     const outcome = answered === null ? undefined : await this.end.finish(answered);
     if (outcome) return outcome;
@@ -105,7 +103,7 @@ class ReasoningLoop implements AskEvents {
       const ended = await this.#awaitMessage();
       if (ended !== "message") return ended;
     }
-    if (proc.modelChange) await this.#changeModel();
+    if (proc.requests.hasModel) await this.#changeModel();
     await this.#drainInbox();
     this.#outcome = undefined;
     let answer: LLMAnswer | undefined;
@@ -123,8 +121,7 @@ class ReasoningLoop implements AskEvents {
       proc.work.underway = null;
     }
     if (!answer) {
-      // A step without an answer does not count.
-      proc.step = proc.recordedStep;
+      proc.run.dropStep();
       return this.#ofProgram();
     }
     const ts = this.#ts;
@@ -144,7 +141,7 @@ class ReasoningLoop implements AskEvents {
   // AskEvents. Methods instead of closures per call, because thousands of processes may wait for an answer.
 
   begin(): void {
-    this.#proc.step++;
+    this.#proc.run.step++;
     this.#announceStep();
     this.#ts = new Date(this.#parts.clock.now()).toISOString();
     this.#recorder.log("inbox", this.#inboxText);
@@ -153,8 +150,8 @@ class ReasoningLoop implements AskEvents {
 
   #announceStep(): void {
     const { callbacks, watchers } = this.#parts;
-    const { pid, step, spec } = this.#proc;
-    callbacks?.onStep(pid, step, spec.maxSteps);
+    const { pid, run, spec } = this.#proc;
+    callbacks?.onStep(pid, run.step, spec.maxSteps);
     watchers.step(this.#proc);
   }
 
@@ -164,10 +161,10 @@ class ReasoningLoop implements AskEvents {
   }
 
   ended(turn: ProgramTurn, usage: Usage): boolean {
-    const { corrections } = this.#proc;
+    const { corrections } = this.#proc.run;
     this.#outcome = this.#recordTurn(this.#ts, turn, usage);
     // If its result needs a correction, the model is asked again with it.
-    return this.#outcome === undefined && this.#proc.corrections === corrections;
+    return this.#outcome === undefined && this.#proc.run.corrections === corrections;
   }
 
   /** Records the step of a program that called tools itself and is still answering. An outcome ends the run. */
@@ -185,7 +182,7 @@ class ReasoningLoop implements AskEvents {
     const answer = { ...turnAnswer(text, reasoning), tool_calls, usage, tokens_used };
     this.#record({ ts, assistant, answer, calls, interrupted: false });
     if (proc.stopped) return { kind: "stopped", status: proc.stopped };
-    const { completion } = proc;
+    const { completion } = proc.run;
     return (completion === null ? undefined : this.#finalAnswer.take(completion)) ?? this.#checkLoop(calls);
   }
 
@@ -193,7 +190,7 @@ class ReasoningLoop implements AskEvents {
   async #finishOpenStep(open: OpenStep): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
     const { message, reasoning, usage } = open;
-    proc.step = open.step;
+    proc.run.step = open.step;
     this.#announceStep();
     this.#turns.restore(open.inbox);
     this.#recorder.lastText = message.content;
@@ -232,8 +229,8 @@ class ReasoningLoop implements AskEvents {
 
   /** Waits for the message that begins the next turn. An outcome: the chat has ended. */
   async #awaitMessage(): Promise<"message" | RunOutcome | undefined> {
-    if (this.#proc.modelChange) await this.#changeModel();
-    if (this.#proc.compacting) await this.#compactor.beforeStep(() => this.#next.build());
+    if (this.#proc.requests.hasModel) await this.#changeModel();
+    if (this.#proc.requests.compaction) await this.#compactor.beforeStep(() => this.#next.build());
     if (await this.#turns.mayEnd()) return this.end.checked({ kind: "finished" });
     if (this.end.isHeld) return this.#awaitUnits();
     return (await this.#turns.wait()) ? "message" : undefined;
@@ -259,8 +256,7 @@ class ReasoningLoop implements AskEvents {
 
   /** Takes the model that the user has chosen. If it can't be used, the run keeps its own. */
   async #changeModel(): Promise<void> {
-    const change = this.#proc.modelChange;
-    this.#proc.modelChange = undefined;
+    const change = this.#proc.requests.takeModel();
     if (!change) return;
     try {
       await this.#model.change(change.provider, change.effort);
@@ -281,11 +277,11 @@ class ReasoningLoop implements AskEvents {
     const content = proc.work.arriving;
     proc.work.arriving = "";
     if (content === "") {
-      proc.step = proc.recordedStep;
+      proc.run.dropStep();
       return this.end.endInterruption(await this.#turns.putBack());
     }
     // The steps of a program that calls tools itself are recorded up to its last call.
-    if (proc.step === proc.recordedStep) this.begin();
+    if (proc.run.step === proc.run.recordedStep) this.begin();
     const usage = this.#model.paid;
     const tokens_used = usage.input_tokens + usage.output_tokens;
     const answer: LLMAnswer = { content, tool_calls: [], stop_reason: "unknown", usage, tokens_used };

@@ -25,7 +25,7 @@ export class StepRecorder {
     this.#parts = parts;
     this.#proc = proc;
     this.#turns = turns;
-    this.#planned = proc.plan !== null;
+    this.#planned = proc.run.plan !== null;
   }
 
   /** Writes an answer to the journal before anything acts on it. */
@@ -36,7 +36,7 @@ export class StepRecorder {
       proc.record.journal({
         t: "answer",
         v: 1,
-        step: proc.step,
+        step: proc.run.step,
         ts,
         message,
         reasoning: answer.reasoning,
@@ -44,7 +44,7 @@ export class StepRecorder {
         stop_reason: answer.stop_reason,
         stop_word: answer.stop_word,
         so_far: usageSoFar(proc),
-        messages: proc.unrecorded.length > 0 ? [...proc.unrecorded] : undefined,
+        messages: proc.conversation.unrecorded.length > 0 ? [...proc.conversation.unrecorded] : undefined,
         inbox: this.#turns.seqs,
         served: answer.served,
         interrupted: answer.interrupted,
@@ -63,7 +63,7 @@ export class StepRecorder {
     // The first message of a chat that began without one.
     if (proc.spec.intent === "") proc.spec.intent = this.userText;
     recordOrFail(() => proc.record.step(stepRecord(proc, { ...made, action, inbox, afterCheck })));
-    proc.recordedStep = proc.step;
+    proc.run.recorded();
     this.#turns.recorded();
   }
 

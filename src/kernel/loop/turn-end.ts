@@ -60,17 +60,18 @@ export class TurnEnd {
     this.#held = undefined;
     this.#isAnswered = false;
     // What an interruption left as the result is not the last word.
-    this.#proc.partial = false;
+    this.#proc.result.partial = false;
   }
 
   /** Whether the answer would end the run, as far as that is known when its step is recorded. */
   ends({ content, tool_calls, stop_reason, stop_word }: LLMAnswer): boolean {
-    const { completion, spec } = this.#proc;
+    const { run, spec } = this.#proc;
+    const { completion } = run;
     if (spec.opts.chat) return false;
     if (completion !== null) return !this.#waitsForUnits() && this.#parts.finalAnswer.isLast(completion);
     if (tool_calls.length > 0 || stop_reason === "paused") return false;
     if (!this.#io.inboxes.of(this.#proc).isEmpty || this.#waitsForUnits()) return false;
-    if ([...this.#proc.starting.values()].some(({ isPromised }) => isPromised)) return false;
+    if ([...this.#proc.toolset.starting.values()].some(({ isPromised }) => isPromised)) return false;
     const isCut =
       cutShort(stop_reason, stop_word, { cutByBudget: this.#parts.model.cutByBudget }) !== undefined;
     return isCut || this.#parts.finalAnswer.isLast(this.#withPauses(content));
@@ -79,8 +80,8 @@ export class TurnEnd {
   /** What an answer with its finished calls ends; undefined if the run continues. */
   async outcomeOf(answer: LLMAnswer): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
-    if (proc.completion !== null) {
-      const outcome = this.#parts.finalAnswer.take(proc.completion);
+    if (proc.run.completion !== null) {
+      const outcome = this.#parts.finalAnswer.take(proc.run.completion);
       return outcome?.kind === "finished" ? this.complete(outcome) : outcome;
     }
     // A model that paused is called again, with its own text as the last message.
@@ -99,28 +100,27 @@ export class TurnEnd {
     }
     if (cut === undefined) return this.#conclude(whole);
     if (!(await this.#io.inboxes.of(proc).finish())) return undefined;
-    proc.result = whole;
-    proc.partial = true;
+    proc.result.cut(whole);
     return cut;
   }
 
   /** Ends the run with the input of Complete, unless the user has sent a message: the model reads it first. */
   async complete(finished: RunOutcome): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
-    if (proc.spec.opts.chat) return this.#endTurn(proc.completion ?? "");
+    if (proc.spec.opts.chat) return this.#endTurn(proc.run.completion ?? "");
     const inbox = this.#io.inboxes.of(proc);
     if (inbox.inputs.length === 0 && this.#waitsForUnits()) {
-      const answer = proc.completion ?? "";
-      proc.completion = null;
+      const answer = proc.run.completion ?? "";
+      proc.run.completion = null;
       return this.#hold(answer);
     }
     if (inbox.inputs.length === 0) {
       const outcome = await this.checked(finished);
       if (outcome?.kind !== "finished" || (await inbox.finish(() => inbox.inputs.length > 0))) return outcome;
     }
-    proc.completion = null;
-    proc.output = null;
-    proc.turnOver = true;
+    proc.run.completion = null;
+    proc.result.output = null;
+    proc.run.turnOver = true;
     this.#isAnswered = false;
     return undefined;
   }
@@ -139,7 +139,7 @@ export class TurnEnd {
   async failedTurn(why: string): Promise<undefined> {
     const proc = this.#proc;
     proc.work.arriving = "";
-    proc.step = proc.recordedStep;
+    proc.run.dropStep();
     await this.#parts.turns.putBack();
     this.#parts.turns.end({ onlyNew: true });
     this.keepPartial();
@@ -153,8 +153,8 @@ export class TurnEnd {
     const proc = this.#proc;
     // Clients that follow the run see where the answer stops.
     this.#io.watchers.notice(proc, "interrupted");
-    if (answerCut) proc.answerCut = true;
-    proc.completion = null;
+    if (answerCut) proc.run.answerCut = true;
+    proc.run.completion = null;
     this.keepPartial();
     this.#parts.turns.end({ onlyNew: proc.work.interrupted });
     await this.#io.saveInfo(proc);
@@ -165,10 +165,9 @@ export class TurnEnd {
   keepPartial(): void {
     if (this.#isAnswered) return;
     const proc = this.#proc;
-    const text = proc.work.arriving || this.#parts.recorder.lastText || proc.result;
+    const text = proc.work.arriving || this.#parts.recorder.lastText || proc.result.text;
     if (!text) return;
-    proc.result = text;
-    proc.partial = true;
+    proc.result.cut(text);
   }
 
   /** The answer with the text of the pauses before it. */
@@ -188,7 +187,7 @@ export class TurnEnd {
   async #conclude(answer: string): Promise<RunOutcome | undefined> {
     if (!this.#parts.finalAnswer.fits(answer)) return this.#parts.finalAnswer.take(answer);
     // If messages are waiting, they begin another turn.
-    this.#proc.turnOver = true;
+    this.#proc.run.turnOver = true;
     await awaitMounts(this.#proc, (_prefix, { isPromised }) => isPromised);
     const inbox = this.#io.inboxes.of(this.#proc);
     if (inbox.isEmpty && this.#waitsForUnits()) return this.#hold(answer);
@@ -203,23 +202,21 @@ export class TurnEnd {
     if (!this.#io.units.isBusy(proc)) return false;
     const { onUnits: on_units = "wait" } = proc.spec.opts;
     const live = this.#io.units.list(proc).map(({ id }) => id);
-    proc.heldBy = { on_units, ids: [...new Set([...(proc.heldBy?.ids ?? []), ...live])] };
+    proc.run.heldBy = { on_units, ids: [...new Set([...(proc.run.heldBy?.ids ?? []), ...live])] };
     return on_units !== "kill";
   }
 
   #hold(answer: string): undefined {
     this.#held = answer;
-    this.#proc.result = answer;
-    this.#proc.partial = false;
+    this.#proc.result.answer(answer);
     this.#parts.turns.end();
   }
 
   /** The answer to the user's message is complete. The chat waits for the next one. */
   async #endTurn(answer: string): Promise<undefined> {
     const proc = this.#proc;
-    proc.completion = null;
-    proc.result = answer;
-    proc.partial = false;
+    proc.run.completion = null;
+    proc.result.answer(answer);
     this.#parts.turns.end();
     this.#isAnswered = true;
     await this.#io.saveInfo(proc);
@@ -233,8 +230,8 @@ export class TurnEnd {
     if (proc.stopped) return { kind: "stopped", status: proc.stopped };
     if (passed) return outcome;
     this.#isAnswered = false;
-    proc.completion = null;
-    proc.output = null;
+    proc.run.completion = null;
+    proc.result.output = null;
     return undefined;
   }
 }

@@ -21,7 +21,7 @@ export class MountVisibility {
   /** Replaces the devices of a mount point by those of its source. */
   show(point: MountPoint): void {
     const { request, path, table, source } = point;
-    const { preparation, starting } = table.proc ?? {};
+    const { preparation, starting } = table.proc?.toolset ?? {};
     const start = starting?.get(toolPrefix(request));
     // A resumed run has the tools that it had.
     const isLate = start?.isPromised === false && (!preparation || preparation.resumes);
@@ -68,13 +68,13 @@ export class MountVisibility {
     for (const proc of this.#tables.processesThatSee(point.table)) {
       this.#updateRights(proc);
       if (proc.pid === 0 || proc.state !== "running" || proc.stopped) continue;
-      if (proc.preparation || point.table.ending) continue;
+      if (proc.toolset.preparation || point.table.ending) continue;
       this.#parts.showNewTools(proc);
       const usable = fresh.filter((name) => proc.permissions.showsTool(name));
       const text = news(
-        usable.filter((name) => proc.tools.has(name)),
-        usable.filter((name) => !proc.tools.has(name)),
-        gone.filter((name) => proc.tools.has(name)),
+        usable.filter((name) => proc.toolset.shown.has(name)),
+        usable.filter((name) => !proc.toolset.shown.has(name)),
+        gone.filter((name) => proc.toolset.shown.has(name)),
       );
       if (text !== "")
         void this.#parts.notifyAsKernel(proc, text).catch((thrown) => this.#warn(thrown, point.table));

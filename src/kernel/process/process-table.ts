@@ -59,8 +59,8 @@ export class ProcessTable {
     return [...this.#byPid.values()];
   }
 
-  parent({ ppid }: Pick<Process, "ppid">): Process | undefined {
-    return this.#byPid.get(ppid);
+  parent({ family }: Process): Process | undefined {
+    return this.#byPid.get(family.ppid);
   }
 
   /** The process and its live ancestors, nearest first. */
@@ -82,7 +82,7 @@ export class ProcessTable {
   tree(root: Process): Process[] {
     const found = [root];
     for (const proc of found) {
-      for (const child of proc.children) {
+      for (const child of proc.family.children) {
         const live = this.#byPid.get(child);
         if (live) found.push(live);
       }
@@ -94,7 +94,7 @@ export class ProcessTable {
   setPermissions(root: Process, permissions: Permissions): void {
     root.permissions = permissions;
     for (const proc of this.tree(root)) {
-      const parent = proc === root ? undefined : this.#byPid.get(proc.ppid);
+      const parent = proc === root ? undefined : this.#byPid.get(proc.family.ppid);
       if (parent) proc.permissions = proc.permissions.within(parent.permissions);
     }
   }

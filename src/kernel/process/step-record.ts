@@ -32,13 +32,13 @@ export function stepRecord(
   proc: Process,
   { ts, assistant, answer, calls, action, inbox, afterCheck, interrupted, offered }: FinishedStep,
 ): StepRecord {
-  const { unrecorded } = proc;
-  const ended = proc.newChildResults.splice(0);
-  const switches = proc.switches.filter(({ step }) => step === proc.step);
-  const compactions = proc.compactions.splice(0);
+  const { unrecorded } = proc.conversation;
+  const ended = proc.family.newResults.splice(0);
+  const switches = proc.model.switches.filter(({ step }) => step === proc.run.step);
+  const compactions = proc.conversation.compactions.splice(0);
   return {
     v: 1,
-    step: proc.step,
+    step: proc.run.step,
     ts,
     compactions: compactions.length > 0 ? compactions : undefined,
     messages: unrecorded.splice(0, unrecorded.indexOf(assistant) + 1),
@@ -62,7 +62,7 @@ export function stepRecord(
 }
 
 /** The usage of the process so far. */
-export function usageSoFar({ tokensUsed, costUsd, elapsedMs, corrections, spec }: Process): SoFar {
+export function usageSoFar({ tokensUsed, costUsd, elapsedMs, run: { corrections }, spec }: Process): SoFar {
   return {
     tokens_used: tokensUsed,
     cost_usd: costUsd,

@@ -74,13 +74,13 @@ export function savedPermissions(
  */
 export function restoreTools(proc: Process, shown: ProcessMeta["tools"]): string[] {
   const usable = usableTools(proc);
-  proc.tools.clear();
+  proc.toolset.shown.clear();
   for (const { name, description, input } of shown) {
     const { tool, entry } = usable.get(name) ?? gone(name);
-    proc.tools.set(name, { tool: { ...tool, name, description, input }, entry });
+    proc.toolset.shown.set(name, { tool: { ...tool, name, description, input }, entry });
   }
   showTools(proc);
-  const missing = [...proc.tools]
+  const missing = [...proc.toolset.shown]
     .filter(([, { entry }]) => entry.path.startsWith(GONE))
     .map(([name]) => name);
   return missing.length === 0 ? [] : [`tools that are no longer available: ${missing.join(", ")}`];

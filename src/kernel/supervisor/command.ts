@@ -28,7 +28,7 @@ export function commandTask(
     };
     try {
       const done = await runProgram(launch, { ...request, life: "process" }, OUTPUT_KEPT, proc.signal);
-      proc.result = done.output;
+      proc.result.text = done.output;
       if (proc.stopped) return { kind: "stopped", status: proc.stopped };
       if (done.exit.code === 0) return { kind: "finished" };
       return { kind: "broken", reason: "failed", error: endedWith(request.argv, done.exit, done.output) };

@@ -30,9 +30,9 @@ export async function startChild(
   supervisor: Process,
   child: ChildSpec,
 ): Promise<Process> {
-  const known = new Set(supervisor.children);
+  const known = new Set(supervisor.family.children);
   const ignore = onceAborted(supervisor.signal, () => {
-    for (const pid of supervisor.children) {
+    for (const pid of supervisor.family.children) {
       if (!known.has(pid)) parts.table.find(pid)?.stop(endOfStarting(supervisor.stopped));
     }
   });

@@ -38,7 +38,7 @@ export async function stopChild(
 function suspendTree(table: ProcessTable, proc: Process, status: ExitStatus): void {
   proc.stop(status);
   if (proc.spec.kind === "supervisor") return;
-  for (const pid of proc.children) {
+  for (const pid of proc.family.children) {
     const child = table.find(pid);
     if (child) suspendTree(table, child, status);
   }

@@ -337,10 +337,9 @@ export class Supervisor {
   #detach(slot: Slot, proc: Process, exit: ExitStatus): void {
     slot.proc = undefined;
     slot.exit = exit;
-    const { children, childResults } = this.#proc;
-    const at = children.indexOf(proc.pid);
-    if (at >= 0) children.splice(at, 1);
-    childResults.splice(0, childResults.length - RESULTS_KEPT);
+    const { family } = this.#proc;
+    family.remove(proc.pid);
+    family.results.splice(0, family.results.length - RESULTS_KEPT);
   }
 
   /** Cancels pending restarts and rejects requested ones. */

@@ -34,7 +34,8 @@ export function buildIo(core: Core) {
     ...core,
     find: (uuid) => table.findByUuid(uuid),
     record: (proc, uuid) => core.runs(proc.spec.opts.project.dataDir).info(uuid),
-    emit: (proc, { op, snapshot }) => watchers.emit(proc, { type: "unit", step: proc.step, op, snapshot }),
+    emit: (proc, { op, snapshot }) =>
+      watchers.emit(proc, { type: "unit", step: proc.run.step, op, snapshot }),
     beginEffects: (proc) => windows.begin(proc, "program"),
     reported: (uuid) => core.mailed?.(uuid),
   });

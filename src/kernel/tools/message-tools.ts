@@ -30,8 +30,8 @@ export function namesMessageTools(...texts: readonly string[]): boolean {
 }
 
 /** Whether a new process is offered them from the start. `head` is its prompt head. */
-export function startsWithMessages({ ppid, spec, permissions }: Process, head: string): boolean {
-  if (ppid !== 0 || listsMessageTools(spec.agent)) return true;
+export function startsWithMessages({ family, spec, permissions }: Process, head: string): boolean {
+  if (family.ppid !== 0 || listsMessageTools(spec.agent)) return true;
   const [own = []] = permissions.record().allow;
   return namesMessageTools(spec.intent, head, ...own);
 }
@@ -41,13 +41,13 @@ export function startsWithMessages({ ppid, spec, permissions }: Process, head: s
  * has ended reads no answer, and the user, PID 0, has no inbox.
  */
 export function hasCorrespondent(
-  { children, childResults }: Process,
+  { family }: Process,
   entries: readonly InboxEntry[],
   table: ProcessTable,
 ): boolean {
-  const ended = (uuid: string | null): boolean => childResults.some((child) => child.uuid === uuid);
+  const ended = (uuid: string | null): boolean => family.results.some((child) => child.uuid === uuid);
   return (
-    children.some((pid) => table.find(pid)?.state === "running") ||
+    family.children.some((pid) => table.find(pid)?.state === "running") ||
     entries.some((entry) => entry.kind === "message" && entry.from_pid !== 0 && !ended(entry.from_uuid))
   );
 }

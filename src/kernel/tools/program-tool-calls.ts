@@ -150,7 +150,7 @@ export class ProgramToolCalls {
     const place: { record?: ToolCallRecord } = {};
     this.#calls.push(place);
     place.record = await this.#step.run({
-      id: `served-${this.#proc.step}-${this.#calls.length}`,
+      id: `served-${this.#proc.run.step}-${this.#calls.length}`,
       name,
       input,
     });

@@ -127,8 +127,8 @@ export class StepCalls {
     const { asked, waitedMs } = this.#parts.asks.take(proc, call.id);
     const added = instructionText(asked);
     const inbox = this.#parts.inboxes.settle(proc, call.id, outcome.state === "done");
-    const modelUse = proc.modelUse.get(call.id);
-    proc.modelUse.delete(call.id);
+    const modelUse = proc.run.modelUse.get(call.id);
+    proc.run.modelUse.delete(call.id);
     const waiting = outcome.state !== "done" && this.#isSuspendedWaiting(call);
     const record: ToolCallRecord = {
       id: call.id,
@@ -151,7 +151,7 @@ export class StepCalls {
     if (waiting) return record;
     proc.record.journal({
       t: "call_end",
-      step: proc.step,
+      step: proc.run.step,
       ts: new Date(this.#parts.clock.now()).toISOString(),
       call: record,
     });
@@ -178,7 +178,7 @@ export class StepCalls {
     const repeatable = isRepeatable(target);
     proc.record.journal({
       t: "call_start",
-      step: proc.step,
+      step: proc.run.step,
       ts,
       id: call.id,
       name: call.name,
@@ -187,12 +187,12 @@ export class StepCalls {
       safe: repeatable,
     });
     if (!isReadOnly(target)) {
-      if (!repeatable) proc.acted = true;
+      if (!repeatable) proc.run.acted = true;
       await this.#beforeEffect(repeatable, isReadingCommand(target, call));
     }
     // The run may have been stopped while the disk was written.
     if (proc.stopped || proc.work.interrupted) return { state: "cancelled", error: notStarted(proc, call) };
-    if (this.#parts.waiting.of(proc, call.id) === undefined) proc.toolCalls++;
+    if (this.#parts.waiting.of(proc, call.id) === undefined) proc.run.toolCalls++;
     this.#parts.watchers.callBegun(proc, call, path);
     // A child's own calls count for its parent: the wait for it changes nothing.
     const over = groupOf(target) === undefined ? this.#parts.changes.call(proc) : undefined;
@@ -312,7 +312,7 @@ function checkInput(proc: Process, tool: ToolDef, call: ToolCall): void {
   try {
     checkToolInput(tool, call);
   } catch (thrown) {
-    if (proc.tools.has(tool.name) || !(thrown instanceof SyscallError)) throw thrown;
+    if (proc.toolset.shown.has(tool.name) || !(thrown instanceof SyscallError)) throw thrown;
     const hint = deferredTools(proc).some((one) => one.tool === tool)
       ? " Load the tool with ToolSearch to see its schema."
       : "";
@@ -321,7 +321,7 @@ function checkInput(proc: Process, tool: ToolDef, call: ToolCall): void {
 }
 
 function unknownTool(proc: Process, name: string): SyscallError {
-  const names = [...proc.tools.keys(), ...deferredTools(proc).map(({ tool }) => tool.name)];
+  const names = [...proc.toolset.shown.keys(), ...deferredTools(proc).map(({ tool }) => tool.name)];
   return new SyscallError(
     "NOT_FOUND",
     `There is no tool ${JSON.stringify(name)}. Available tools: ${names.join(", ") || "none"}.`,

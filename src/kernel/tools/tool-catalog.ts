@@ -3,6 +3,7 @@
 import type { LLMTool, ToolDef } from "../../plugin/index.ts";
 import type { Conversations } from "../conversation/conversations.ts";
 import { searchTool, TOOL_SEARCH } from "../devices/tool-search.ts";
+import type { Toolset } from "../process/live-conversation.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool, StartingMount } from "../process/process-spec.ts";
 import { isMessageTool } from "./message-tools.ts";
@@ -29,7 +30,8 @@ export function maySearchTools(proc: Process): boolean {
 function visibleTools(proc: Process, usable = usableTools(proc)): ProcessTool[] {
   const hasPlan = offersPlan(proc.spec.agent, proc.permissions);
   return [...usable.values()].filter(
-    ({ entry }) => (proc.messaging || !isMessageTool(entry.path)) && (hasPlan || !isPlanTool(entry.path)),
+    ({ entry }) =>
+      (proc.toolset.messaging || !isMessageTool(entry.path)) && (hasPlan || !isPlanTool(entry.path)),
   );
 }
 
@@ -39,17 +41,17 @@ function visibleTools(proc: Process, usable = usableTools(proc)): ProcessTool[] 
  */
 export function showTools(proc: Process, loaded: ReadonlySet<string> = NONE): void {
   const usable = usableTools(proc);
-  const visible = visibleTools(proc, usable).filter(({ tool }) => !proc.tools.has(tool.name));
+  const visible = visibleTools(proc, usable).filter(({ tool }) => !proc.toolset.shown.has(tool.name));
   const search = usable.get(TOOL_SEARCH.tool.name);
   const deferred = new Set(search === undefined ? [] : toDefer(proc, visible, loaded));
-  const later = [...proc.starting].flatMap(([prefix, one]) => (one.isPromised ? [] : [`${prefix}*`]));
+  const later = [...proc.toolset.starting].flatMap(([prefix, one]) => (one.isPromised ? [] : [`${prefix}*`]));
   for (const named of visible) {
     const { tool, entry } = named;
     if (entry.path !== TOOL_SEARCH.path) {
-      if (!deferred.has(named)) proc.tools.set(tool.name, named);
+      if (!deferred.has(named)) proc.toolset.shown.set(tool.name, named);
     } else if (deferred.size > 0 || later.length > 0) {
       const names = [...deferred].map((one) => one.tool.name);
-      proc.tools.set(tool.name, { tool: searchTool([...later, ...names]), entry });
+      proc.toolset.shown.set(tool.name, { tool: searchTool([...later, ...names]), entry });
     }
   }
 }
@@ -59,7 +61,10 @@ function toDefer(
   candidates: readonly ProcessTool[],
   loaded: ReadonlySet<string>,
 ): ProcessTool[] {
-  return deferredAmong(candidates, proc.spec.opts.limits.tools_shown, { shown: proc.tools.size, loaded });
+  return deferredAmong(candidates, proc.spec.opts.limits.tools_shown, {
+    shown: proc.toolset.shown.size,
+    loaded,
+  });
 }
 
 /**
@@ -80,10 +85,10 @@ export function deferredAmong<T extends ProcessTool>(
 
 /** Waits for mounts that are being made, and returns why some failed. A mount ends with its process. */
 export async function awaitMounts(
-  { starting }: Pick<Process, "starting">,
+  { toolset }: { toolset: Pick<Toolset, "starting"> },
   isWanted: (prefix: string, mount: StartingMount) => boolean,
 ): Promise<string[]> {
-  const wanted = [...starting].filter(([prefix, mount]) => isWanted(prefix, mount));
+  const wanted = [...toolset.starting].filter(([prefix, mount]) => isWanted(prefix, mount));
   const failed = await Promise.all(
     wanted.map(async ([prefix, { ended }]) => ({ prefix, error: await ended })),
   );
@@ -93,19 +98,19 @@ export async function awaitMounts(
 /** The tools that the model can load with ToolSearch. */
 export function deferredTools(proc: Process): ProcessTool[] {
   return visibleTools(proc).filter(
-    ({ tool, entry }) => !proc.tools.has(tool.name) && entry.path !== TOOL_SEARCH.path,
+    ({ tool, entry }) => !proc.toolset.shown.has(tool.name) && entry.path !== TOOL_SEARCH.path,
   );
 }
 
 /** Shows the model these deferred tools in full from its next request on. */
 export function loadTools(proc: Process, contexts: Conversations, tools: readonly ProcessTool[]): void {
-  for (const named of tools) proc.tools.set(named.tool.name, named);
+  for (const named of tools) proc.toolset.shown.set(named.tool.name, named);
   if (tools.length > 0) writeMeta(proc, contexts);
 }
 
 /** The tools of a program that acts as the model: all in full, because it has its own way to defer them. */
 export function toolsOfProgram(proc: Process): ToolDef[] {
-  const shown = [...proc.tools.values()].filter(({ entry }) => entry.path !== TOOL_SEARCH.path);
+  const shown = [...proc.toolset.shown.values()].filter(({ entry }) => entry.path !== TOOL_SEARCH.path);
   return [...shown, ...deferredTools(proc)].map(({ tool }) => ({ ...tool, input: toolForModel(tool).input }));
 }
 
@@ -117,7 +122,7 @@ function isMounted(path: string): boolean {
 
 /** The tool that a call names, offered or only usable. */
 export function toolNamed(proc: Process, name: string): ProcessTool | undefined {
-  return proc.tools.get(name) ?? usableTools(proc).get(name);
+  return proc.toolset.shown.get(name) ?? usableTools(proc).get(name);
 }
 
 /**
@@ -126,25 +131,25 @@ export function toolNamed(proc: Process, name: string): ProcessTool | undefined 
  * it is called.
  */
 export function appendTools(proc: Process, contexts: Conversations): string[] {
-  if (proc.preparation) return [];
-  const before = proc.tools.size;
+  if (proc.toolset.preparation) return [];
+  const before = proc.toolset.shown.size;
   showTools(proc);
   // For a process that is being built, its builder writes them.
-  if (proc.tools.size > before && proc.ctxId !== 0) writeMeta(proc, contexts);
-  return [...proc.tools.keys()].slice(before);
+  if (proc.toolset.shown.size > before && proc.conversation.id !== 0) writeMeta(proc, contexts);
+  return [...proc.toolset.shown.keys()].slice(before);
 }
 
 /** Writes the prompt head and the offered tools to the run's record. */
 export function writeMeta(proc: Process, contexts: Conversations): void {
   proc.record.meta({
     v: 1,
-    system_prompt: contexts.buildPrompt(proc.ctxId).systemPrompt,
-    tools: [...proc.tools.values()].map(({ tool: { name, description, input } }) => ({
+    system_prompt: contexts.buildPrompt(proc.conversation.id).systemPrompt,
+    tools: [...proc.toolset.shown.values()].map(({ tool: { name, description, input } }) => ({
       name,
       description,
       input: { ...input },
     })),
-    ...(proc.promptParts.length > 0 && { prompt_parts: [...proc.promptParts] }),
+    ...(proc.conversation.promptParts.length > 0 && { prompt_parts: [...proc.conversation.promptParts] }),
     spawned: {
       input: proc.spec.opts.input ?? null,
       checks: [...proc.spec.checks],
@@ -155,7 +160,7 @@ export function writeMeta(proc: Process, contexts: Conversations): void {
       system_prompt: proc.spec.opts.systemPrompt ?? null,
       ...(proc.spec.opts.onAsk && { on_ask: proc.spec.opts.onAsk }),
       ...(proc.spec.opts.onUnits && { on_units: proc.spec.opts.onUnits }),
-      ...(proc.images.length > 0 && { images: [...proc.images] }),
+      ...(proc.conversation.images.length > 0 && { images: [...proc.conversation.images] }),
       ...(proc.spec.opts.outputSchema && { output_schema: { ...proc.spec.opts.outputSchema } }),
     },
   });

@@ -20,7 +20,7 @@ export class WaitingCalls {
   /** Makes the wait durable before the event's cause starts. */
   async begin(proc: Process, callId: string, on: Wake): Promise<void> {
     const ts = new Date(this.#clock.now()).toISOString();
-    proc.record.journal({ t: "waiting", step: proc.step, ts, id: callId, on });
+    proc.record.journal({ t: "waiting", step: proc.run.step, ts, id: callId, on });
     this.restore(proc, [[callId, on]]);
     await proc.record.sync();
   }

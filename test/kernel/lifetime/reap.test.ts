@@ -55,12 +55,12 @@ class Observed {
     this.proc = this.#process(this.parent.pid, (step) => this.#seen(step));
     this.running = this.#process(this.proc.pid);
     this.zombie = this.#process(this.proc.pid);
-    this.parent.children.push(this.proc.pid);
-    this.proc.children.push(this.running.pid, this.zombie.pid);
+    this.parent.family.children.push(this.proc.pid);
+    this.proc.family.children.push(this.running.pid, this.zombie.pid);
     for (const ended of [this.proc, this.zombie]) ended.terminate({ code: 0, reason: "completed" });
     this.proc.signal.addEventListener("abort", () => {
       // Orphans have no port: they are seen by what has become of them.
-      if (this.running.ppid === 0 && this.zombie.ppid === 0) this.#seen("1 orphans");
+      if (this.running.family.ppid === 0 && this.zombie.family.ppid === 0) this.#seen("1 orphans");
       this.#seen("2 cancel");
     });
     this.proc.tracers.add(new Channel(1, () => this.#seen("4 channels")));
@@ -101,7 +101,7 @@ class Observed {
   }
 
   #of(whose: string | number, step: string): void {
-    if (whose === this.proc.uuid || whose === this.proc.ctxId) this.#seen(step);
+    if (whose === this.proc.uuid || whose === this.proc.conversation.id) this.#seen(step);
   }
 
   #holder(name: HolderName, step?: number) {
@@ -164,7 +164,7 @@ class Observed {
       version: "test",
       clock: new FakeClock(),
     });
-    proc.ctxId = pid;
+    proc.conversation.id = pid;
     this.table.add(proc);
     proc.start();
     return proc;
@@ -211,10 +211,10 @@ describe("the reap", () => {
     const observed = new Observed(h);
     const { ports, proc, parent, running, zombie, table } = observed;
     await reapProcess(ports, proc);
-    expect([running.ppid, running.state, table.find(running.pid)]).toEqual([0, "running", running]);
+    expect([running.family.ppid, running.state, table.find(running.pid)]).toEqual([0, "running", running]);
     await until(() => table.find(zombie.pid) === undefined);
-    expect([zombie.ppid, zombie.state]).toEqual([0, "dead"]);
-    expect(parent.children).toEqual([]);
+    expect([zombie.family.ppid, zombie.state]).toEqual([0, "dead"]);
+    expect(parent.family.children).toEqual([]);
     observed.end();
   });
 
