@@ -1,6 +1,7 @@
 /** Shell commands that only change files of the project: the mode `edits` does not ask for them. */
 
 import type { CallView } from "./call-view.ts";
+import { isHarmlessScript } from "./harmless-commands.ts";
 import { evaluatingBuiltin } from "./shell-builtins.ts";
 import type { SimpleCommand } from "./shell-words.ts";
 
@@ -11,6 +12,7 @@ const EDITORS: ReadonlyMap<string, RegExp> = new Map([
   ["mv", /^-[fvn]+$/],
   ["rm", /^-[fvd]+$/],
   ["rmdir", /^-[pv]+$/],
+  ["sed", /^-(?:[nErsz]*i|[nErsz]+|-in-place)$/],
   ["touch", /^-[acm]+$/],
 ]);
 
@@ -27,7 +29,11 @@ export function isEdit(command: SimpleCommand, view: CallView): boolean {
   const [first, ...args] = command.words;
   const options = first === undefined || first.dynamic ? undefined : EDITORS.get(first.text);
   if (options === undefined) return false;
-  const paths = args.filter(({ text }) => !text.startsWith("-"));
-  const isKnown = args.every((word) => !word.dynamic && (paths.includes(word) || options.test(word.text)));
+  const operands = args.filter(({ text }) => !text.startsWith("-"));
+  const isKnown = args.every((word) => !word.dynamic && (operands.includes(word) || options.test(word.text)));
+  const [script, ...files] = operands;
+  const isSed = first?.text === "sed";
+  if (isSed && (script === undefined || !isHarmlessScript("sed", script.text))) return false;
+  const paths = isSed ? files : operands;
   return isKnown && paths.length > 0 && paths.every(({ text }) => view.isFileOfProject(text));
 }

@@ -236,7 +236,7 @@ function isHarmlessFormat(format: string | undefined): boolean {
 }
 
 /** Scripts that only print or replace, as far as they are this simple. */
-function isHarmlessScript(program: "sed" | "awk", script: string): boolean {
+export function isHarmlessScript(program: "sed" | "awk", script: string): boolean {
   if (program === "sed") return script.split(";").every((part) => SED.test(part.trim())) || SED.test(script);
   if (
     /[|<>@`\\]/.test(script.replaceAll(/"(?:[^"\\]|\\[nt"])*"/g, (text) => (/[|<>@`]/.test(text) ? "|" : "")))

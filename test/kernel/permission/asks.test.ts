@@ -369,6 +369,8 @@ describe("a mode", () => {
     "Bash(cp -r a b)",
     "Bash(rm -f a)",
     "Bash(mkdir a && touch a/b)",
+    "Bash(sed -i s/a/b/ a)",
+    "Bash(sed -nEi 's|a|b|g; 3d' a b)",
   ];
   const risky = [
     "Bash(npm test)",
@@ -380,6 +382,14 @@ describe("a mode", () => {
     "Bash(touch $HOME/a)",
     "Bash(mkdir .)",
     "Bash(touch a; make)",
+    "Bash(sed -i s/a/b/e a)",
+    "Bash(sed -i 'w /tmp/a' a)",
+    "Bash(sed -i e a)",
+    "Bash(sed -i.bak s/a/b/ a)",
+    "Bash(sed -i s/a/b/ a -f x)",
+    "Bash(sed -i s/a/b/ ../a)",
+    "Bash(sed -i s/a/b/ .git/config)",
+    'Bash(sed -i "s/a/$x/" a)',
     "Write(/tmp/a)",
     "WebFetch",
     "mcp__x__put",
