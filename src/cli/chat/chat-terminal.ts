@@ -1,6 +1,5 @@
 /** Opens the terminal for a conversation and brings its keys to it. */
 
-import { join } from "node:path";
 import { type KeyId, matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import { realClock } from "../../lib/clock.ts";
 import type { Io } from "../io.ts";
@@ -93,7 +92,7 @@ class ChatTerminal {
       line: this.#line,
       below,
       options,
-      names: new ConversationNames(join(user.dataDir, "names", `${project.id}.jsonl`)),
+      names: new ConversationNames(user.dataDir, project.id),
       folders: { project: project.isProject ? project.dir : null, ...user },
       resumeCommand: start.resumeCommand,
       changed: redraw,

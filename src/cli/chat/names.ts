@@ -1,7 +1,7 @@
 /** The names that a user has given to conversations: a file of the user's data folder for each project, mode 0600. */
 
 import { appendFileSync, mkdirSync } from "node:fs";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import { z } from "zod";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { readRegularSync } from "../../lib/regular-file.ts";
@@ -13,8 +13,9 @@ const Line = z.object({ uuid: z.string(), name: z.string() });
 export class ConversationNames {
   readonly #path: string;
 
-  constructor(path: string) {
-    this.#path = path;
+  /** `dataDir`: the user's. */
+  constructor(dataDir: string, projectId: string) {
+    this.#path = join(dataDir, "names", `${projectId}.jsonl`);
   }
 
   /** By UUID. A damaged line is left out. */

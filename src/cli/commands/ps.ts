@@ -49,7 +49,7 @@ export default defineCommand({
     { line: "rnix ps -a --json", about: "every recorded process, as an array of objects" },
   ],
   notes: [
-    "DOING is what a live run does now, what a suspended one waits for, and how an ended one ended. A suspended run is listed without -a if it resumes by itself.",
+    "DOING is what a live run does now, what a suspended one waits for, and how an ended one ended. A suspended run is listed without -a if it resumes by itself. INTENT of a conversation is the name that /name gave it, if any; --json has its first message.",
     "On a narrow terminal, columns are left out and truncated; in a pipe, and with --json, nothing is. --json has `status`, as STATE, and the kernel's `state`, where `dead` is any end.",
     "A foreign run was recorded by another user's Rnix and is never resumed (rnix resume --adopt takes over its conversation). A moved run was recorded in another folder; rnix resume resumes it here.",
   ],
@@ -60,9 +60,10 @@ export default defineCommand({
     const processes = await withWire(io, (wire) =>
       all ? everything(io, wire, where, limit) : live(wire, where, limit),
     );
+    const names = processes.some(({ chat }) => chat) ? await namesHere(io) : new Map<string, string>();
     return print(io, flags, processes, (style) => {
       const rows = flags.tree ? asTree(processes, style) : processes.map((info) => ({ info, branch: "" }));
-      return table(rows, columns(flags, processes, style), io.stdout, style);
+      return table(rows, columns(flags, processes, names, style), io.stdout, style);
     });
   },
 });
@@ -82,6 +83,15 @@ interface Selection {
   agent: string | undefined;
   status: ListedProc["status"] | undefined;
   since_ms: number | undefined;
+}
+
+/** The names that the user has given to conversations of this project. */
+async function namesHere({ cwd, env }: Io): Promise<ReadonlyMap<string, string>> {
+  const [{ projectOf, userPaths }, { ConversationNames }] = await Promise.all([
+    import("../../server/offline-commands.ts"),
+    import("../chat/names.ts"),
+  ]);
+  return new ConversationNames(userPaths(env).dataDir, projectOf({ cwd, env }).id).load();
 }
 
 async function live(wire: Wire, where: Selection, limit: number | undefined): Promise<ListedProc[]> {
@@ -118,6 +128,7 @@ async function everything(
 function columns(
   o: { tree: boolean; "all-projects": boolean },
   processes: readonly ListedProc[],
+  names: ReadonlyMap<string, string>,
   style: Style,
 ): Column<Row>[] {
   const pids = new Map(processes.map(({ uuid, pid }) => [uuid, String(pid)]));
@@ -141,7 +152,12 @@ function columns(
     { title: "COST", value: ({ info }) => formatCost(info.cost_usd), right: true, leftOut: 5 },
     { title: "ELAPSED", value: ({ info }) => formatElapsed(info.elapsed_ms), right: true, leftOut: 6 },
     { title: "DOING", value: ({ info }) => doingOf(info, pids, now, style), flexible: 12 },
-    { title: "INTENT", value: ({ info }) => cut(info.intent, INTENT_WIDTH), flexible: 12, leftOut: 7 },
+    {
+      title: "INTENT",
+      value: ({ info }) => cut(names.get(info.uuid) ?? info.intent, INTENT_WIDTH),
+      flexible: 12,
+      leftOut: 7,
+    },
   ];
   return all.map((column) => ({
     ...column,

@@ -251,6 +251,7 @@ test("/resume tells a fork from its origin, and shows the names that were given"
   terminal.type(`green${ENTER}`);
   await terminal.until((text) => text.includes("› make it green") && EMPTY_LINE.test(text));
   await command(terminal, "/name green apples", /name: green apples/);
+  expect((await machine.run(["ps"])).stdout).toContain("green apples");
   await command(terminal, "/new", /begins a new conversation/);
   await picked(terminal, "/resume", /^.*green apples +fork, /m, ESCAPE);
   await leave(terminal);
