@@ -69,11 +69,12 @@ export async function build({
   version,
 }: BuildOptions): Promise<void> {
   mkdirSync(dirname(outfile), { recursive: true });
+  const embed = embedding(await packedPageWorker());
   // Bun also writes the source maps it has put inside; they, and a half-written file, stay in this folder.
   const work = mkdtempSync(join(dirname(outfile), ".rnix-build-"));
   try {
     const result = await Bun.build({
-      entrypoints: [entry, join(ROOT, WORKER), join(ROOT, SEARCH_WORKER), join(ROOT, INDEX_WORKER)],
+      entrypoints: [entry, ...[WORKER, SEARCH_WORKER, INDEX_WORKER].map((file) => join(ROOT, file))],
       root: ROOT,
       target: "bun",
       format: "esm",
@@ -114,21 +115,46 @@ export async function build({
 }
 
 /** Puts what src/plugin/host/checkout.ts reads from the folders into the executable, loaded when used. */
-const embed: BunPlugin = {
+const embedding = (pageWorker: string): BunPlugin => ({
   name: "embed",
   setup(builder) {
     builder.onLoad({ filter: /\/src\/plugin\/host\/checkout\.ts$/ }, () => ({
       loader: "ts",
       contents: embeddedModule(),
     }));
+    builder.onLoad({ filter: /\/plugins\/web\/page-program\.ts$/ }, () => ({
+      loader: "ts",
+      contents: PAGE_PROGRAM,
+    }));
     builder.onResolve({ filter: /^rnix-embedded:/ }, ({ path }) => ({ path, namespace: "rnix-embedded" }));
     builder.onLoad({ filter: /.*/, namespace: "rnix-embedded" }, async ({ path }) => {
       const name = path.slice("rnix-embedded:".length);
+      if (name === "page-worker") return { loader: "json", contents: JSON.stringify(pageWorker) };
       const data = name === "commands" ? await commands() : embeddedFiles(name);
       return { loader: "json", contents: JSON.stringify(data) };
     });
   },
-};
+});
+
+const PAGE_PROGRAM = `
+let url;
+export async function pageProgram() {
+  if (url === undefined) {
+    const { default: packed } = await import("rnix-embedded:page-worker");
+    const program = Bun.zstdDecompressSync(Buffer.from(packed, "base64"));
+    url ??= URL.createObjectURL(new Blob([program], { type: "text/javascript" }));
+  }
+  return url;
+}`;
+
+/** The program that reads pages with all of its libraries, compressed, in base64. */
+async function packedPageWorker(): Promise<string> {
+  const entry = join(ROOT, "plugins/web/page-worker.ts");
+  const { outputs } = await Bun.build({ entrypoints: [entry], target: "bun", format: "esm", minify: true });
+  const [program] = outputs;
+  if (!program) throw new Error(`${entry} gave no program`);
+  return Bun.zstdCompressSync(await program.arrayBuffer(), { level: 19 }).toString("base64");
+}
 
 /** Their YAML is read and checked here, so that no start of the binary does it again. */
 function embeddedFiles(folder: string): object[] {

@@ -2,9 +2,9 @@
 
 import { SyscallError } from "rnix/plugin";
 import { JsonDepth, MAX_LEVELS } from "../_lib/json-depth.ts";
+import { proxyFor } from "../_lib/proxy.ts";
 import { errorDocument } from "./error-document.ts";
 import { type Blame, redirected, reported, unreachable } from "./failure.ts";
-import { proxyFor } from "./proxy.ts";
 
 /**
  * The `fetch` given to a provider package for one request. It has no time limit of its own and follows no redirect:

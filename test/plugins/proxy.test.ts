@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
+import { proxyFor } from "../../plugins/_lib/proxy.ts";
 import { requestFetch } from "../../plugins/_model/fetch.ts";
-import { proxyFor } from "../../plugins/_model/proxy.ts";
 
 const P = "http://proxy.example:3128";
 

@@ -24,11 +24,11 @@ export const TOOL_SEARCH: { path: string; tool: ToolDef } = {
 /** Maximum tools that words find; names find each tool that they name. */
 const MAX_FOUND = 5;
 /** Maximum characters of the names in the description. */
-const MAX_LISTED = 4_000;
+const MAX_LISTED = 1_800;
 /** Words that say nothing about a tool. */
 const STOP_WORDS = new Set("the and for with from tool tools this that use all".split(" "));
 /** The weight of a word in a tool's name; one in its description weighs 1. */
-const NAME_WEIGHT = 4;
+const NAME_WEIGHT = 2;
 
 /** Maximum names in an error. */
 const MAX_NAMES = 50;
@@ -84,12 +84,19 @@ export function searchTool(names: readonly string[]): ToolDef {
   return { ...tool, description: `${tool.description.replace(/\.$/, ":")} ${listed(names)}` };
 }
 
-/** The names, as many as fit. */
+/** The names, as many as fit. Many tools of servers are listed as `mcp__github__* (50)`, one item for each server. */
 function listed(names: readonly string[]): string {
-  const all = names.join(", ");
-  if (all.length <= MAX_LISTED) return all;
-  const shown = all.slice(0, MAX_LISTED).split(", ").slice(0, -1);
-  return `${shown.join(", ")}, and ${names.length - shown.length} more that words find`;
+  const whole = names.join(" ");
+  if (whole.length <= MAX_LISTED) return whole;
+  const groups = Map.groupBy(names, (name) => /^\w+?__.+?__/.exec(name)?.[0] ?? name);
+  const items = [...groups].map(([prefix, { length }]) => (length > 1 ? `${prefix}* (${length})` : prefix));
+  let text = "";
+  for (const [at, item] of items.entries()) {
+    if (text.length + item.length > MAX_LISTED)
+      return `${text} and ${items.length - at} more that words find`;
+    text += text === "" ? item : ` ${item}`;
+  }
+  return text;
 }
 
 /**
@@ -105,8 +112,19 @@ export function searchTools<T extends { tool: Pick<ToolDef, "name" | "descriptio
   if (named.length > 0) return named;
   // A number tells tools of one kind apart.
   const telling = words.filter((word) => (word.length > 2 || /\d/.test(word)) && !STOP_WORDS.has(word));
-  const scored = tools.map((one) => ({ one, score: scoreOf(one.tool, telling) }));
-  const found = scored.filter(({ score }) => score > 0).sort((a, b) => b.score - a.score);
+  const texts = tools.map((one) => ({ one, ...textOf(one.tool) }));
+  const weights = telling.map((word) => {
+    const { length } = texts.filter(({ name, text }) => has(name, word) || has(text, word));
+    // A word of few tools tells more than one of many.
+    return { word, weight: Math.log(1 + tools.length / (1 + length)) };
+  });
+  const scored = texts.map(({ one, name, text }) => {
+    const scores = weights.map(({ word, weight }) =>
+      has(name, word) ? NAME_WEIGHT * weight : has(text, word) ? weight : 0,
+    );
+    return { one, score: scores.reduce((sum, score) => sum + score, 0) };
+  });
+  const found = scored.filter(({ score }) => score > 0).sort((x, y) => y.score - x.score);
   return found.slice(0, MAX_FOUND).map(({ one }) => one);
 }
 
@@ -128,18 +146,15 @@ function isNamed(name: string, word: string): boolean {
   return word.length > 1 && word.endsWith("*") ? name.startsWith(word.slice(0, -1)) : name === word;
 }
 
-function scoreOf(
-  { name, description }: Pick<ToolDef, "name" | "description">,
-  words: readonly string[],
-): number {
-  const ofName = wordsOf(name.replace(/(?<=[a-z])(?=[A-Z])/g, " "));
-  const ofText = wordsOf(description);
-  let score = 0;
-  for (const word of words) {
-    if (ofName.some((part) => isSame(part, word))) score += NAME_WEIGHT;
-    else if (ofText.some((part) => isSame(part, word))) score++;
-  }
-  return score;
+function textOf({ name, description }: Pick<ToolDef, "name" | "description">): {
+  name: string[];
+  text: string[];
+} {
+  return { name: wordsOf(name.replace(/(?<=[a-z])(?=[A-Z])/g, " ")), text: wordsOf(description) };
+}
+
+function has(words: readonly string[], word: string): boolean {
+  return words.some((part) => isSame(part, word));
 }
 
 function wordsOf(text: string): string[] {

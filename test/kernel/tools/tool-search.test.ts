@@ -51,7 +51,7 @@ describe("a deferred tool", () => {
     expect(names(first)).toContain("Now");
     expect(names(first)).toContain("ToolSearch");
     expect(names(first)).not.toContain("WaitUntil");
-    expect(search(first)).toEndWith(": Bell, WaitUntil");
+    expect(search(first)).toEndWith(": Bell WaitUntil");
     // The tools before it are the same, byte for byte: a provider's cache holds.
     expect(second?.tools?.slice(0, -1)).toEqual(first?.tools ?? []);
     expect(names(second).at(-1)).toBe("WaitUntil");
@@ -133,7 +133,7 @@ describe("a deferred tool", () => {
     });
     await h.run("go", OWN_ONLY, ALL);
     expect(names(h.requests[0])).toEqual(["Agent", "Complete", "ToolSearch", "Zebra", "mcp__s__a"]);
-    expect(search(h.requests[0])).toEndWith(": mcp__s__b, mcp__s__c");
+    expect(search(h.requests[0])).toEndWith(": mcp__s__b mcp__s__c");
     expect(result(h.requests[1])).toBe("c");
     expect(names(h.requests[2]).slice(-3)).toEqual(["mcp__s__a", "mcp__s__b", "mcp__s__c"]);
 

@@ -1,0 +1,187 @@
+/** Fetches one address: https first, from checked addresses only, with a limit of bytes, along redirects of its host. */
+
+import { SyscallError } from "rnix/plugin";
+import { throwIfAborted } from "../_lib/cancelled.ts";
+import { proxyFor } from "../_lib/proxy.ts";
+import { checkedAddresses, isListed, type Resolve } from "./public-address.ts";
+
+/** What a request needs of its surroundings. */
+export interface Network {
+  /** The run's environment, which may name a proxy. */
+  env: Readonly<Record<string, string>>;
+  /** Addresses that are not public and may be reached. */
+  addresses: readonly string[];
+  resolve: Resolve;
+  signal: AbortSignal;
+}
+
+export interface FetchedPage {
+  /** The address that answered. */
+  url: string;
+  /** Its `content-type`, as it came. */
+  type: string;
+  body: Uint8Array;
+  /** The body has more than MAX_BODY. */
+  truncated: boolean;
+}
+
+/** A redirect to another host, which the caller decides about. */
+export interface Redirected {
+  to: string;
+}
+
+export const MAX_BODY = 10 * 1024 ** 2;
+const MAX_REDIRECTS = 5;
+/** A name can have dozens of addresses; the first that accepts a connection counts. */
+const MAX_ADDRESSES = 4;
+
+export async function fetchPage(text: string, network: Network): Promise<FetchedPage | Redirected> {
+  let url = webAddress(text);
+  for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects++) {
+    const { response, address } = await reach(url, network);
+    const location = response.headers.get("location");
+    if (response.status < 300 || response.status >= 400 || location === null)
+      return await pageOf(address, response);
+    await response.body?.cancel();
+    const next = webAddress(location, address);
+    if (hostOf(next) !== hostOf(url)) return { to: next.href };
+    url = next;
+  }
+  throw new SyscallError("UNAVAILABLE", `${text} redirects more than ${MAX_REDIRECTS} times.`);
+}
+
+/** An http or https URL without credentials. */
+function webAddress(text: string, base?: URL): URL {
+  const url = URL.parse(text, base?.href);
+  if (url === null || !/^https?:$/.test(url.protocol))
+    throw new SyscallError(
+      "INVALID",
+      `Expected a URL that begins with https://, got "${text.slice(0, 200)}".`,
+    );
+  if (url.username !== "" || url.password !== "")
+    throw new SyscallError("INVALID", "A URL with a user name or a password is not fetched.");
+  url.hash = "";
+  return url;
+}
+
+/** `www.` is the same host for its readers. */
+function hostOf({ hostname, port }: URL): string {
+  return `${hostname.replace(/^www\./, "")}:${port}`;
+}
+
+/** The answer, and the address that gave it: https where the address says http without a port, if a server accepts it. */
+async function reach(url: URL, network: Network): Promise<{ response: Response; address: URL }> {
+  const addresses = await checked(url, network);
+  if (url.protocol === "http:" && url.port === "" && !isListed(addresses ?? [], network.addresses)) {
+    const secure = new URL(url.href.replace(/^http:/, "https:"));
+    const response = await request(secure, addresses, network).catch((thrown: unknown) => {
+      throwIfAborted(network.signal);
+      if (isUnreachable(thrown)) return null;
+      throw thrown;
+    });
+    if (response !== null) return { response, address: secure };
+  }
+  return { response: await request(url, addresses, network), address: url };
+}
+
+/**
+ * The checked addresses of the host; null where the user's proxy resolves the name, because this machine can't. A name
+ * that this machine can resolve is checked with a proxy, too.
+ */
+async function checked(url: URL, { env, addresses, resolve, signal }: Network): Promise<string[] | null> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const abort = (): void => reject(signal.reason);
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    throwIfAborted(signal);
+    return await Promise.race([checkedAddresses(url.hostname, addresses, resolve), aborted]);
+  } catch (thrown) {
+    if (
+      thrown instanceof SyscallError &&
+      thrown.code === "NOT_FOUND" &&
+      proxyFor(url.href, env) !== undefined
+    )
+      return null;
+    throw thrown;
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
+}
+
+const HEADERS = {
+  accept: "text/markdown, text/html;q=0.9, application/json;q=0.9, text/plain;q=0.8, */*;q=0.5",
+  "accept-language": "en;q=0.9, *;q=0.5",
+  "user-agent": "Mozilla/5.0 (compatible; Rnix/1.0)",
+};
+
+/** One request, to the first of the addresses that accepts a connection. */
+async function request(url: URL, addresses: readonly string[] | null, network: Network): Promise<Response> {
+  const { env, signal } = network;
+  const proxy = proxyFor(url.href, env);
+  const options: BunFetchRequestInit = {
+    headers: HEADERS,
+    redirect: "manual",
+    signal,
+    timeout: false,
+    // A connection that is kept was checked for another name's certificate.
+    keepalive: false,
+    ...(proxy !== undefined && { proxy }),
+  };
+  if (proxy !== undefined || addresses === null) return await attempt(url.href, options, url);
+  const pinned = { ...options, headers: { ...HEADERS, host: url.host }, tls: { serverName: url.hostname } };
+  let failure: unknown;
+  for (const address of addresses.slice(0, MAX_ADDRESSES)) {
+    const to = new URL(url.href);
+    to.hostname = address.includes(":") ? `[${address}]` : address;
+    try {
+      return await attempt(to.href, pinned, url);
+    } catch (thrown) {
+      throwIfAborted(signal);
+      failure = thrown;
+    }
+  }
+  throw failure;
+}
+
+async function attempt(to: string, options: BunFetchRequestInit, url: URL): Promise<Response> {
+  try {
+    return await fetch(to, options);
+  } catch (cause) {
+    const code = cause instanceof Error && "code" in cause ? String(cause.code) : "no connection";
+    const why = /CERT|TLS|SSL|SELF_SIGNED/.test(code) ? `its certificate is refused (${code})` : code;
+    throw new SyscallError("UNAVAILABLE", `${url.origin} can't be reached: ${why}.`, { cause });
+  }
+}
+
+/** No server accepts a connection there. A refused certificate is an answer. */
+function isUnreachable(thrown: unknown): boolean {
+  const { cause } = thrown instanceof SyscallError ? thrown : {};
+  const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
+  return code === "ConnectionRefused" || code === "ConnectionClosed" || code === "ECONNRESET";
+}
+
+async function pageOf(url: URL, response: Response): Promise<FetchedPage> {
+  if (!response.ok) {
+    await response.body?.cancel();
+    throw failed(url, response);
+  }
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of response.body ?? []) {
+    chunks.push(chunk);
+    bytes += chunk.byteLength;
+    if (bytes > MAX_BODY) break;
+  }
+  const body = Buffer.concat(chunks).subarray(0, MAX_BODY);
+  const type = response.headers.get("content-type") ?? "";
+  return { url: url.href, type, body, truncated: bytes > MAX_BODY };
+}
+
+function failed(url: URL, { status, headers }: Response): SyscallError {
+  const message = `${url.href} answered with status ${status}.`;
+  if (status === 404 || status === 410) return new SyscallError("NOT_FOUND", message);
+  if (status === 401 || status === 403 || status === 407) return new SyscallError("PERMISSION", message);
+  if (status !== 429) return new SyscallError("UNAVAILABLE", message);
+  const seconds = Number(headers.get("retry-after"));
+  return new SyscallError("EXHAUSTED", message, seconds > 0 ? { retryAfterMs: seconds * 1_000 } : {});
+}

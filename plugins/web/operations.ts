@@ -1,0 +1,91 @@
+/** The operations that are written to /dev/web. */
+
+import { type OpenContext, SyscallError, untrustedBlocks } from "rnix/plugin";
+import { AnswerFile } from "../_lib/answer-file.ts";
+import { checkedInput } from "../_lib/checked-input.ts";
+import { jsonObject } from "../_lib/json-object.ts";
+import { fetchPage, type Network } from "./fetch-page.ts";
+import { type CachedPage, PageCache } from "./page-cache.ts";
+import { readPage } from "./page-reader.ts";
+import { systemResolve } from "./public-address.ts";
+import { search } from "./search.ts";
+import { SETTINGS, type WebSettings } from "./settings.ts";
+import { WEB_FETCH, WEB_SEARCH } from "./tools.ts";
+
+/** Of all runs of this daemon. A project's pages are its own: what it may reach is a matter of its settings. */
+const cache = new PageCache(() => performance.now());
+
+/** Opens /dev/web, which answers `{"op": "web_fetch" | "web_search", …}`. */
+export function openWeb(subpath: string, context: OpenContext): AnswerFile {
+  if (subpath !== "")
+    throw new SyscallError("NOT_FOUND", `/dev/web has no ${subpath}. Write a request to /dev/web.`);
+  return new AnswerFile({
+    device: "/dev/web",
+    answer: async (text, signal) => {
+      const { op, ...input } = jsonObject("/dev/web", text);
+      const settings = checkedInput({ name: "plugins.web", input: SETTINGS }, context.config ?? {});
+      if (op === WEB_FETCH.op)
+        return await webFetch(checkedInput(WEB_FETCH, input), settings, context, signal);
+      if (op === WEB_SEARCH.op)
+        return await search(checkedInput(WEB_SEARCH, input), settings, context, signal);
+      throw new SyscallError(
+        "INVALID",
+        `/dev/web: expected the op web_fetch or web_search, got ${JSON.stringify(op)}.`,
+      );
+    },
+  });
+}
+
+async function webFetch(
+  { url, prompt }: { url: string; prompt?: string },
+  { addresses = [] }: WebSettings,
+  context: OpenContext,
+  signal: AbortSignal,
+): Promise<string> {
+  const network: Network = { env: context.env, addresses, resolve: systemResolve, signal };
+  const key = JSON.stringify([context.project.id, addresses, url]);
+  const page = cache.get(key) ?? (await loaded(url, network, context));
+  if (typeof page === "string") return page;
+  cache.put(key, page);
+  return prompt === undefined ? asData(page) : await answered(prompt, page, context);
+}
+
+/** The page, or where its redirect leads. */
+async function loaded(url: string, network: Network, context: OpenContext): Promise<CachedPage | string> {
+  context.progress(`fetching ${url}`);
+  const fetched = await fetchPage(url, network);
+  if ("to" in fetched)
+    return `${url} redirects to another host. If you want that page, call WebFetch with its address: ${fetched.to}`;
+  const { title, text } = await readPage(fetched, network.signal);
+  return { url: fetched.url, truncated: fetched.truncated, title, text };
+}
+
+function asData({ url, title, text, truncated }: CachedPage): string {
+  const head = title === "" ? "" : `# ${title}\n\n`;
+  const rest = truncated ? "\n\n[The page is longer than 10 MiB: the rest was not fetched.]" : "";
+  return untrustedBlocks([
+    { name: url, text: text.trim() === "" ? "[The page has no text.]" : head + text + rest },
+  ]);
+}
+
+/** About 30,000 tokens: enough for most pages, and a known price. */
+const MAX_ASKED = 120_000;
+const MAX_ANSWER_TOKENS = 1_500;
+const SYSTEM =
+  "You answer a question about one document for another model. Use only the document. Answer briefly, with exact names, numbers and code from it. If the document does not contain the answer, answer that.";
+
+async function answered(question: string, page: CachedPage, context: OpenContext): Promise<string> {
+  const { llm } = context;
+  if (llm === undefined)
+    throw new SyscallError("UNAVAILABLE", "There is no model here. Call WebFetch without prompt.");
+  context.progress(`reading ${page.url}`);
+  const text = page.text.slice(0, MAX_ASKED);
+  const rest =
+    text.length < page.text.length
+      ? `\n\n[Only the first ${MAX_ASKED} characters of the page are shown.]`
+      : "";
+  const prompt = `${asData({ ...page, text: text + rest })}\n\nThe question: ${question}`;
+  const reply = await llm.ask({ prompt, system: SYSTEM, max_output: MAX_ANSWER_TOKENS });
+  // A page can put words into the mouth of the model that read it.
+  return untrustedBlocks([{ name: `${page.url}, as a model read it`, text: reply.text }]);
+}
