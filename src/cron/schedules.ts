@@ -1,10 +1,10 @@
 /** The jobs of all projects, as the service `schedule` offers them. */
 
+import { withTimeout } from "../lib/cancellation.ts";
 import type { Timer } from "../lib/clock.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { messageOf } from "../lib/error-detail.ts";
 import { isoOf } from "../lib/time-zone.ts";
-import { withTimeout } from "../lib/timeout.ts";
 import {
   type AddedJob,
   type HookAddress,

@@ -9,7 +9,7 @@ import type { Permissions } from "./permission/permissions.ts";
 import type { Rule } from "./permission/rule.ts";
 import type { Process } from "./process/process.ts";
 import type { Io } from "./tiers/io.ts";
-import { namesMessageTools } from "./tools/message-tools.ts";
+import { namesMessageTools } from "./tools/tool-catalog.ts";
 import type { PID } from "./types.ts";
 
 /** The tools that a process may use. */

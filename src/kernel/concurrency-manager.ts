@@ -1,7 +1,6 @@
 /** The syscalls of concurrency: threads and coroutines. */
 
-import { either, onceAborted, withDeadline } from "../lib/cancellation.ts";
-import { withTimeout } from "../lib/timeout.ts";
+import { either, onceAborted, withDeadline, withTimeout } from "../lib/cancellation.ts";
 import { type Message, SyscallError } from "../plugin/index.ts";
 import { type CoID, type CoroutineBody, CoroutineTask, type Resumed } from "./concurrency/coroutine.ts";
 import { TaskTable } from "./concurrency/task-table.ts";

@@ -3,7 +3,7 @@
 import { Channel } from "../lib/channel.ts";
 import type { Clock } from "../lib/clock.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { namedError } from "./errors/named-error.ts";
+import { namedError } from "./errors/kernel-errors.ts";
 import type { Process } from "./process/process.ts";
 import type { SyscallEvent } from "./types.ts";
 

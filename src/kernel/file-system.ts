@@ -1,8 +1,7 @@
 /** The syscalls Open, Read, Write, Close and Stat. */
 
-import { withDeadline, withGrace } from "../lib/cancellation.ts";
+import { withDeadline, withGrace, withTimeout } from "../lib/cancellation.ts";
 import { messageOf, withDetail } from "../lib/error-detail.ts";
-import { withTimeout } from "../lib/timeout.ts";
 import {
   type Data,
   type FileStat,

@@ -3,7 +3,7 @@
 import { orAborted } from "../lib/cancellation.ts";
 import type { Signal } from "../lib/signals.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { namedError } from "./errors/named-error.ts";
+import { namedError } from "./errors/kernel-errors.ts";
 import { type ChildEffects, requireEffects } from "./lifetime/child-effects.ts";
 import type { Task } from "./lifetime/process-runner.ts";
 import type { StartMounts } from "./lifetime/start-mounts.ts";

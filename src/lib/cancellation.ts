@@ -160,3 +160,20 @@ function isCancelled(thrown: unknown): boolean {
   if (thrown instanceof SyscallError) return thrown.code === "CANCELLED" || thrown.code === "TIMEOUT";
   return thrown instanceof Error && thrown.name === "AbortError";
 }
+
+/** Waits for `work`, at most `ms`. Returns whether it finished in time. Rethrows its error. */
+export function withTimeout(clock: Clock, ms: number, work: Promise<unknown>): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const timer = clock.timer(ms, () => resolve(false));
+    work.then(
+      () => {
+        timer.cancel();
+        resolve(true);
+      },
+      (error: unknown) => {
+        timer.cancel();
+        reject(error);
+      },
+    );
+  });
+}

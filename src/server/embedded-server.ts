@@ -2,9 +2,9 @@
 
 import { type Env, userPaths } from "../config/environment/paths.ts";
 import { loadSettings } from "../config/settings/settings.ts";
+import { withTimeout } from "../lib/cancellation.ts";
 import { realClock } from "../lib/clock.ts";
 import { textLogger } from "../lib/logger.ts";
-import { withTimeout } from "../lib/timeout.ts";
 import type { BootOptions } from "./boot/options.ts";
 import { boot } from "./boot.ts";
 import type { ByteStream } from "./connection/connection.ts";

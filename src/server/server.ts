@@ -1,7 +1,7 @@
 /** The server: accepts clients, limits their number and closes their connections. */
 
+import { withTimeout } from "../lib/cancellation.ts";
 import { stackOf } from "../lib/error-detail.ts";
-import { withTimeout } from "../lib/timeout.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { encode, FrameBudget } from "../protocol/frame.ts";
 import { MAX_REQUEST_BYTES, type WireError } from "../protocol/methods.ts";

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { MAX_PARALLEL } from "../../src/kernel/tools/parallel-calls.ts";
-import { MAX_CALLS_PER_ANSWER } from "../../src/kernel/tools/tool-calls.ts";
+import { MAX_CALLS_PER_ANSWER, MAX_PARALLEL } from "../../src/kernel/tools/tool-calls.ts";
 import { type LLMEvent, SyscallError } from "../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, script, toolDevice, usage } from "../support/kernel.ts";
 

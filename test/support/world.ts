@@ -1,7 +1,7 @@
 import { expect } from "bun:test";
 import { join } from "node:path";
+import { toolMessage } from "../../src/kernel/conversation/messages.ts";
 import { rebuildHistory } from "../../src/kernel/conversation/rebuild-history.ts";
-import { toolMessage } from "../../src/kernel/conversation/tool-message.ts";
 import type { Limits } from "../../src/kernel/types.ts";
 import type { LLMEvent, LLMMessage, LLMRequest } from "../../src/plugin/index.ts";
 import { eventsOf } from "../../src/run/events.ts";

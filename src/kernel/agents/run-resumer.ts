@@ -2,8 +2,8 @@
 
 import { type ImageRef, SyscallError } from "../../plugin/index.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
-import { storeImages } from "../conversation/store-images.ts";
-import { namedError } from "../errors/named-error.ts";
+import { storeImages } from "../conversation/messages.ts";
+import { namedError } from "../errors/kernel-errors.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessManager } from "../process-manager.ts";
 import { readFork } from "../resume/fork.ts";

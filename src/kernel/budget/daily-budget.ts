@@ -1,6 +1,6 @@
 /** The budgets of a day, one for each project. */
 
-import { recordOrFail } from "../errors/run-error.ts";
+import { recordOrFail } from "../errors/kernel-errors.ts";
 import type { Core } from "../tiers/core.ts";
 import type { SpawnOpts } from "../types.ts";
 import { type BudgetUsage, TreeBudget } from "./budget.ts";

@@ -1,7 +1,7 @@
 /** What a user asks of a live run in a conversation. */
 
 import { SyscallError } from "../../plugin/index.ts";
-import { storeImages } from "../conversation/store-images.ts";
+import { storeImages } from "../conversation/messages.ts";
 import { asUserMessage } from "../ipc/inbox.ts";
 import { requirePrice } from "../lifetime/spawn-limits.ts";
 import type { UserMessage } from "../process/event.ts";

@@ -3,15 +3,14 @@
 import { SyscallError } from "../../plugin/index.ts";
 import { subtractUsage } from "../../run/usage.ts";
 import type { Compaction, SoFar } from "../../store/runs/schema.ts";
-import { RunError, recordOrFail } from "../errors/run-error.ts";
+import { RunError, recordOrFail } from "../errors/kernel-errors.ts";
 import { compactEntry } from "../events/log-entry.ts";
-import type { ModelRequest } from "../llm/model-request.ts";
+import type { ModelRequest } from "../llm/model-device.ts";
 import type { Process } from "../process/process.ts";
 import { usageSoFar } from "../process/step-record.ts";
 import type { Io } from "../tiers/io.ts";
 import type { AppliedCompaction } from "../types.ts";
-import { draftCompaction } from "./compaction-draft.ts";
-import { type TokenTargets, tokenTargets } from "./token-targets.ts";
+import { draftCompaction, type TokenTargets, tokenTargets } from "./compaction-draft.ts";
 
 type Why = Compaction["why"];
 

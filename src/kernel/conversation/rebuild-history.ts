@@ -6,7 +6,7 @@ import type { RunEvent, RunEventOf } from "../../run/events.ts";
 import type { Compaction, StepRecord, ToolCallRecord, Wake } from "../../store/runs/schema.ts";
 import type { OpenStep } from "../process/run-progress.ts";
 import { applyCompaction } from "./apply-compaction.ts";
-import { toolMessage } from "./tool-message.ts";
+import { toolMessage } from "./messages.ts";
 
 /** A run's conversation from its records. Every call has a result, as providers require. */
 export interface SavedHistory {

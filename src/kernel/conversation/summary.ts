@@ -4,7 +4,7 @@ import { framed } from "../../plugin/frame.ts";
 import type { ChecklistItem, Message } from "../../plugin/index.ts";
 import { estimateTokens } from "../budget/token-estimate.ts";
 import { clipText } from "./clip-text.ts";
-import { firstMessage } from "./first-message.ts";
+import { firstMessage } from "./messages.ts";
 
 /** The parts of the message that replaces the beginning of a conversation. The intent and its input are repeated. */
 interface SummaryParts {

@@ -1,8 +1,7 @@
 /** Starts, watches and stops one unit of init.yaml. */
 
-import { orAborted, withDeadline } from "../../lib/cancellation.ts";
+import { orAborted, withDeadline, withTimeout } from "../../lib/cancellation.ts";
 import { messageOf } from "../../lib/error-detail.ts";
-import { withTimeout } from "../../lib/timeout.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { MountScope } from "../mount-manager.ts";
 import type { Process } from "../process/process.ts";

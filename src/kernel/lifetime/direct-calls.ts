@@ -10,7 +10,8 @@ import { type Data, SyscallError, type ToolCall } from "../../plugin/index.ts";
 import { RecordSeal } from "../../store/runs/record-seal.ts";
 import { RunWriter } from "../../store/runs/run-store.ts";
 import { TreeBudget } from "../budget/budget.ts";
-import { namedError } from "../errors/named-error.ts";
+import { namedError } from "../errors/kernel-errors.ts";
+import type { FileSystem } from "../file-system.ts";
 import { factsOf } from "../permission/facts.ts";
 import { Permissions } from "../permission/permissions.ts";
 import { bareAgent } from "../process/bare-agent.ts";
@@ -19,10 +20,15 @@ import type { ProcessTool } from "../process/process-spec.ts";
 import { Secrets } from "../process/secrets.ts";
 import { killed } from "../process/verdict.ts";
 import type { Io } from "../tiers/io.ts";
-import { type CallState, callDevice, devicePath, stateOf } from "../tools/device-call.ts";
-import { callPath } from "../tools/path-call.ts";
+import {
+  type CallState,
+  callDevice,
+  checkToolInput,
+  devicePath,
+  exchange,
+  stateOf,
+} from "../tools/device-call.ts";
 import { toolNamed, usableTools } from "../tools/tool-catalog.ts";
-import { checkToolInput } from "../tools/tool-input.ts";
 import type { SpawnOpts } from "../types.ts";
 import type { AskedPart } from "./prompt-parts.ts";
 
@@ -314,4 +320,57 @@ function removeIfEmpty(folder: string): void {
     if (thrown instanceof Error && "code" in thrown && thrown.code === "ENOTEMPTY") return;
     throw thrown;
   }
+}
+
+const READ_LENGTH = 256 * 1024;
+/** Maximum bytes of an answer: it is sent as one line of the protocol. */
+const MAX_BYTES = 4 * 1024 * 1024;
+
+/**
+ * Opens a path, writes the input if there is one, reads the answer and closes. The process's rights must cover the path
+ * itself. Text stays text; keys are redacted.
+ */
+function callPath(
+  { files }: { files: FileSystem },
+  proc: Process,
+  path: string,
+  input: string | undefined,
+  until: AbortSignal,
+): Promise<{ result: Data; truncated: boolean }> {
+  const ms = proc.spec.opts.limits.tool_timeout;
+  const late = `${path} did not answer within ${ms} ms.`;
+  return exchange(files, proc, { path, by: { kind: "process" }, input, ms, late }, until, (fd, signal) =>
+    readAll(files, proc, fd, signal),
+  );
+}
+
+async function readAll(
+  files: FileSystem,
+  proc: Process,
+  fd: number,
+  signal: AbortSignal,
+): Promise<{ result: Data; truncated: boolean }> {
+  const texts: string[] = [];
+  const chunks: Uint8Array[] = [];
+  const redacted = proc.secrets.byteStream();
+  let length = 0;
+  let truncated = false;
+  while (!truncated) {
+    const data = await files.read(proc, fd, READ_LENGTH, signal);
+    if (data.length === 0) break;
+    if (typeof data === "string") texts.push(data);
+    else chunks.push(redacted.push(data));
+    if (texts.length > 0 && chunks.length > 0) throw mixed(fd);
+    length += data.length;
+    truncated = length > MAX_BYTES;
+  }
+  if (texts.length > 0) return { result: proc.secrets.hide(texts.join("")), truncated };
+  return { result: Buffer.concat([...chunks, redacted.end()]), truncated };
+}
+
+function mixed(fd: number): SyscallError {
+  return new SyscallError(
+    "DRIVER",
+    `The driver of FD ${fd} answered with text and with bytes. Expected one of them.`,
+  );
 }

@@ -3,20 +3,23 @@
 import { recordedMode } from "../../lib/ask-modes.ts";
 import { type Message, O_RDWR, type SyscallError } from "../../plugin/index.ts";
 import { modeNews } from "../asks/ask-text.ts";
-import { firstMessage } from "../conversation/first-message.ts";
+import { firstMessage, storeImages } from "../conversation/messages.ts";
 import { assembleHead } from "../conversation/prompt-head.ts";
-import { storeImages } from "../conversation/store-images.ts";
 import { fitToModel } from "../llm/model-capabilities.ts";
 import type { Process } from "../process/process.ts";
 import { restoreTools } from "../resume/restored-settings.ts";
 import type { SavedRun } from "../resume/saved-run.ts";
 import type { Io } from "../tiers/io.ts";
-import { namesMessageTools, startsWithMessages } from "../tools/message-tools.ts";
-import { showTools, toolForModel, writeMeta } from "../tools/tool-catalog.ts";
+import {
+  namesMessageTools,
+  showTools,
+  startsWithMessages,
+  toolForModel,
+  writeMeta,
+} from "../tools/tool-catalog.ts";
 import type { SpawnOpts } from "../types.ts";
 import type { AskedPart } from "./prompt-parts.ts";
-import { unmetSkillNeeds } from "./skill-needs.ts";
-import { permissionsOf } from "./spawn-limits.ts";
+import { permissionsOf, unmetSkillNeeds } from "./spawn-limits.ts";
 
 /** What a process begins with. */
 export interface OpenRequest {

@@ -3,12 +3,11 @@
 import { SIGTERM } from "../../lib/signals.ts";
 import type { SyscallError } from "../../plugin/index.ts";
 import type { ChildResult } from "../../store/runs/schema.ts";
-import { namedError } from "../errors/named-error.ts";
+import { namedError } from "../errors/kernel-errors.ts";
 import type { Process } from "../process/process.ts";
 import { killed, type RunOutcome, suspendedFor, verdict } from "../process/verdict.ts";
 import type { Io } from "../tiers/io.ts";
 import type { ExitStatus, ProcInfo } from "../types.ts";
-import { PendingRecords } from "./pending-records.ts";
 import { type Holders, type ReapPorts, reapProcess } from "./reap.ts";
 
 /** The work of a process between its start and its end: an agent reasons, a supervisor supervises. */
@@ -242,4 +241,51 @@ function finalOutcome(proc: Process, outcome: RunOutcome): RunOutcome {
 
 function failed(error: SyscallError): RunOutcome {
   return { kind: "broken", reason: "failed", error };
+}
+
+/** At most this many records wait; beyond that the oldest is dropped. */
+const MAX_PENDING = 1000;
+
+/**
+ * The last records of ended runs that the disk rejected: on disk these runs still look alive. Writes are retried when
+ * another run ends and at shutdown.
+ */
+class PendingRecords {
+  readonly #waiting = new Map<string, { info: ProcInfo; write: () => void }>();
+
+  /** The last record of a run while it waits. */
+  of(uuid: string): ProcInfo | undefined {
+    return this.#waiting.get(uuid)?.info;
+  }
+
+  /** Writes the last record of a run, or queues it and throws the error. */
+  write(info: ProcInfo, write: () => void): void {
+    const { uuid } = info;
+    this.retry();
+    try {
+      write();
+    } catch (thrown) {
+      const oldest = this.#waiting.keys().next();
+      if (this.#waiting.size >= MAX_PENDING && !oldest.done) this.#waiting.delete(oldest.value);
+      this.#waiting.set(uuid, { info, write });
+      throw thrown;
+    }
+  }
+
+  /** The run was resumed: its former last record must not be written. */
+  forget(uuid: string): void {
+    this.#waiting.delete(uuid);
+  }
+
+  /** Retries the waiting records, oldest first, and stops at the first failure. */
+  retry(): void {
+    for (const [uuid, { write }] of this.#waiting) {
+      try {
+        write();
+      } catch {
+        return; // Logged at its first failure; it stays queued.
+      }
+      this.#waiting.delete(uuid);
+    }
+  }
 }

@@ -4,7 +4,7 @@ import { orAborted, withDeadline } from "../../lib/cancellation.ts";
 import type { OpenContext, PromptPart } from "../../plugin/index.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { DeviceEntry } from "../../vfs/registry.ts";
-import { namedError } from "../errors/named-error.ts";
+import { namedError } from "../errors/kernel-errors.ts";
 import type { Process } from "../process/process.ts";
 import { usableTools } from "../tools/tool-catalog.ts";
 import type { PromptSource } from "../types.ts";

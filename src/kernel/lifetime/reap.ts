@@ -2,7 +2,7 @@
 
 import type { Children } from "../../os/children.ts";
 import type { Conversations } from "../conversation/conversations.ts";
-import { namedError } from "../errors/named-error.ts";
+import { namedError } from "../errors/kernel-errors.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import type { ResourceHolder } from "../process/resource-holder.ts";

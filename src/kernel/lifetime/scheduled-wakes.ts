@@ -6,7 +6,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { Asks } from "../asks/asks.ts";
 import type { Process } from "../process/process.ts";
 import type { Core } from "../tiers/core.ts";
-import type { WaitingCalls } from "../tools/waiting-calls.ts";
+import type { WaitingCalls } from "../tools/open-calls.ts";
 import type { Wake } from "../types.ts";
 import type { Units } from "../units/units.ts";
 

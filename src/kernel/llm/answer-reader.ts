@@ -1,8 +1,7 @@
-/** Reads the answer of a model device. */
+/** Reads the answer of a model device, and checks that it is complete. */
 
 import { orAborted } from "../../lib/cancellation.ts";
 import {
-  type Data,
   type LLMAnswer,
   type LLMEvent,
   SyscallError,
@@ -13,19 +12,8 @@ import { addUsage, noUsage } from "../../run/usage.ts";
 import { estimateRequest, estimateTokens } from "../budget/token-estimate.ts";
 import { Secrets } from "../process/secrets.ts";
 import { answerOf, eventOf } from "./answer-schema.ts";
-import { brokenOff, normalized, requireContent, withUniqueIds } from "./check-answer.ts";
 import type { IdleTimeout } from "./idle-timeout.ts";
-import { type ModelRequest, type ReadImage, writtenRequest } from "./model-request.ts";
-
-/** A model device as the gate uses it: the kernel binds it to Write and Read on the process's LLM file. */
-export interface ModelDevice {
-  write(data: string, signal: AbortSignal): Promise<void>;
-  read(max: number, signal: AbortSignal): Promise<Data>;
-  /** Required when the conversation has images. */
-  readImage?: ReadImage;
-  /** Keys to redact from the answer, also when the answer splits them over several events. */
-  readonly secrets?: Secrets;
-}
+import { type ModelDevice, type ModelRequest, writtenRequest } from "./model-device.ts";
 
 /** Sends one model request, as often as `read` is called, and reads the answer as events or as one document. */
 export class AnswerReader {
@@ -193,4 +181,57 @@ function isJson(text: string): boolean {
   } catch {
     return false;
   }
+}
+
+/** Characters of a provider's stop word that are shown. */
+const MAX_STOP_WORD_CHARS = 80;
+
+/** Drops the tool calls of an answer that was refused or ended irregularly, and truncates the provider's stop word. */
+function normalized({ stop_word, opaque, ...answer }: LLMAnswer): LLMAnswer {
+  const { stop_reason, tool_calls } = answer;
+  const stopped = stop_reason === "refusal" || stop_reason === "other";
+  const pauses = stop_reason === "paused" && tool_calls.length === 0;
+  return {
+    ...answer,
+    ...(stopped && { tool_calls: [] }),
+    ...(stop_reason === "paused" && !pauses && { stop_reason: "tool_calls" }),
+    ...(pauses && opaque !== undefined && { opaque }),
+    ...(stop_word !== undefined && { stop_word: stop_word.slice(0, MAX_STOP_WORD_CHARS) }),
+  };
+}
+
+/** Fails if the answer broke off or is empty: no part of such an answer is acted on. */
+function requireContent(answer: LLMAnswer): void {
+  const { stop_reason: reason, stop_word: word, opaque } = answer;
+  if (reason === "unknown") throw brokenOff(word);
+  const silent = answer.content.trim() === "" && opaque === undefined;
+  if (answer.tool_calls.length > 0 || (!silent && reason !== "tool_calls")) return;
+  const named = word === undefined ? "" : ` (${JSON.stringify(word)})`;
+  if (reason === "refusal")
+    throw unusable(`refused to answer and gave no reason${named}. Change the request, or use another model`);
+  if (reason === "max_tokens") throw unusable(`used its whole output limit without an answer${named}`);
+  const got = silent ? "an empty answer" : "an answer that announces tool calls and has none";
+  const why =
+    reason === "other" ? `, which it ended with ${JSON.stringify(word)}` : "; expected text or tool calls";
+  throw unusable(`gave ${got}${why}`, { retryable: true });
+}
+
+function unusable(what: string, { retryable = false } = {}): SyscallError {
+  return new SyscallError("DRIVER", `the model ${what}`, { retryable });
+}
+
+function brokenOff(word?: string): SyscallError {
+  const named = word ? ` (${JSON.stringify(word)})` : "";
+  const message = `the model's answer broke off before its end${named}`;
+  return new SyscallError("UNAVAILABLE", message, { retryable: true });
+}
+
+/** Gives each call a unique id. With duplicate or empty ids the results would be mixed up or refused. */
+function withUniqueIds(calls: ToolCall[]): ToolCall[] {
+  const taken = new Set<string>();
+  return calls.map((call, index) => {
+    const id = call.id === "" || taken.has(call.id) ? `${call.id || "call"}-${index + 1}` : call.id;
+    taken.add(id);
+    return id === call.id ? call : { ...call, id };
+  });
 }

@@ -8,9 +8,8 @@ import type { Core } from "../tiers/core.ts";
 import type { ProgramToolCalls } from "../tools/program-tool-calls.ts";
 import type { CallCharge } from "./call-charge.ts";
 import type { SlotWait } from "./key-limiter.ts";
-import type { GateObserver, Retry } from "./model-gate.ts";
+import type { GateObserver, Retry, SlotLease } from "./model-gate.ts";
 import { NO_RETRY, type RetryLimits, retryLimitsOf } from "./retry.ts";
-import type { SlotLease } from "./slot-lease.ts";
 
 interface ReportedCall {
   charge: CallCharge;

@@ -4,12 +4,15 @@ import { onceAborted } from "../../lib/cancellation.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import type { RateLimits, SyscallError } from "../../plugin/index.ts";
 import type { ProviderChoice } from "../types.ts";
-import { ConcurrencyLimit } from "./concurrency-limit.ts";
 import { FairQueue, type QueueEntry } from "./fair-queue.ts";
-import { HoldWindow } from "./hold-window.ts";
-import { OpenRequests } from "./open-requests.ts";
-import { type ProviderHold, ReportedLimits } from "./reported-limits.ts";
-import { RequestRate } from "./request-rate.ts";
+import {
+  ConcurrencyLimit,
+  HoldWindow,
+  OpenRequests,
+  type ProviderHold,
+  ReportedLimits,
+  RequestRate,
+} from "./request-limits.ts";
 
 /** A call's request for a slot. Retries keep the order of the first attempt, so they go before later calls. */
 export interface SlotRequest extends QueueEntry {

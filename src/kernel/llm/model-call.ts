@@ -4,7 +4,7 @@ import { sleep } from "../../lib/cancellation.ts";
 import { type Effort, type LLMAnswer, SyscallError, type Usage } from "../../plugin/index.ts";
 import { noUsage } from "../../run/usage.ts";
 import { type BudgetShortage, type CallBudget, reserveCall, reserveTurn } from "../budget/call-budget.ts";
-import { RunError } from "../errors/run-error.ts";
+import { RunError } from "../errors/kernel-errors.ts";
 import type { Process } from "../process/process.ts";
 import type { Io } from "../tiers/io.ts";
 import { ProgramToolCalls, type ProgramTurn } from "../tools/program-tool-calls.ts";
@@ -12,9 +12,9 @@ import type { ProviderChoice, SuspendCause } from "../types.ts";
 import { CallCharge } from "./call-charge.ts";
 import { CallProgress } from "./call-progress.ts";
 import { Fallback } from "./fallback.ts";
+import type { ModelRequest } from "./model-device.ts";
 import { ModelDeviceFile } from "./model-device.ts";
 import type { GateObserver, Retry } from "./model-gate.ts";
-import type { ModelRequest } from "./model-request.ts";
 import { isRetryable, outageWaitMs, RetrySchedule, retryLimitsOf } from "./retry.ts";
 
 const READ_LENGTH = 1024 * 1024;
@@ -62,7 +62,7 @@ export class ModelCall {
     this.#parts = parts;
     this.#proc = proc;
     this.#fallback = new Fallback(parts, proc);
-    this.#device = new ModelDeviceFile(parts, proc);
+    this.#device = new ModelDeviceFile(parts.files, proc);
   }
 
   /** What the last attempt was charged. */

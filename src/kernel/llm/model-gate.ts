@@ -5,7 +5,7 @@ import type { Clock } from "../../lib/clock.ts";
 import { formatDuration } from "../../lib/duration.ts";
 import { type LLMAnswer, type LLMEvent, SyscallError } from "../../plugin/index.ts";
 import type { ProviderChoice } from "../types.ts";
-import { AnswerReader, type ModelDevice } from "./answer-reader.ts";
+import { AnswerReader } from "./answer-reader.ts";
 import { IdleTimeout } from "./idle-timeout.ts";
 import {
   type CallOutcome,
@@ -14,14 +14,11 @@ import {
   type SlotObserver,
   type SlotRequest,
 } from "./key-limiter.ts";
-import type { ModelRequest } from "./model-request.ts";
-import { OpenRequests } from "./open-requests.ts";
+import type { ModelDevice, ModelRequest } from "./model-device.ts";
+import { OpenRequests } from "./request-limits.ts";
 import { isRetryable, type RetryLimits, RetrySchedule, requestedWaitMs } from "./retry.ts";
-import { SlotLease } from "./slot-lease.ts";
 
-export type { ModelDevice } from "./answer-reader.ts";
-
-export interface ModelCallOptions {
+interface ModelCallOptions {
   signal: AbortSignal;
   /** The clock of the deadlines and of the waits between attempts. */
   clock: Clock;
@@ -265,4 +262,53 @@ function timeoutError(what: string, setting: string): SyscallError {
 function asSyscallError(thrown: unknown): SyscallError {
   if (thrown instanceof SyscallError) return thrown;
   return new SyscallError("DRIVER", `the model's driver failed: ${String(thrown)}`, { cause: thrown });
+}
+
+/**
+ * The slot of one model call. A program that serves as the model releases it while its own tool calls run, because
+ * one of them may be an agent that needs a slot. It acquires a slot again before it asks its model again.
+ */
+export class SlotLease {
+  readonly #limiter: KeyLimiter;
+  readonly #request: SlotRequest;
+  readonly #signal: AbortSignal;
+  #hasSlot = true;
+  #ended = false;
+  /** Tool calls under way, each with one `release`. */
+  #openCalls = 0;
+
+  /** The caller has acquired the slot. */
+  constructor(limiter: KeyLimiter, request: SlotRequest, signal: AbortSignal) {
+    this.#limiter = limiter;
+    this.#request = request;
+    this.#signal = signal;
+  }
+
+  release(): void {
+    if (this.#openCalls++ === 0) this.#free("other");
+  }
+
+  /** Undoes one `release`. The last one waits for a slot, and also resolves if none can be had. */
+  async reacquire(): Promise<void> {
+    if (--this.#openCalls > 0 || this.#ended) return;
+    try {
+      await this.#limiter.acquire(this.#request, this.#signal);
+      this.#hasSlot = true;
+    } catch {
+      // The run is stopping, or the model is on hold: the model call itself fails with the reason.
+      return;
+    }
+    if (this.#openCalls > 0 || this.#ended) this.#free("other");
+  }
+
+  end(outcome: CallOutcome): void {
+    this.#ended = true;
+    this.#free(outcome);
+  }
+
+  #free(outcome: CallOutcome): void {
+    if (!this.#hasSlot) return;
+    this.#hasSlot = false;
+    this.#limiter.release(outcome);
+  }
 }

@@ -14,9 +14,9 @@ import type { ProcessEvents } from "../events/process-events.ts";
 import type { FileSystem } from "../file-system.ts";
 import type { Process } from "../process/process.ts";
 import { CallCharge } from "./call-charge.ts";
+import type { ModelRequest } from "./model-device.ts";
 import { ModelDeviceFile } from "./model-device.ts";
 import type { ModelGate } from "./model-gate.ts";
-import type { ModelRequest } from "./model-request.ts";
 import { retryLimitsOf } from "./retry.ts";
 
 interface PluginRequestPorts {
@@ -104,7 +104,7 @@ export class PluginRequests {
     const { limits } = spec.opts;
     const fd = await files.open(proc, provider.device, O_RDWR, { kind: "kernel" }, signal);
     try {
-      return await gate.call(provider.gateKey, new ModelDeviceFile({ files }, proc, fd), request, {
+      return await gate.call(provider.gateKey, new ModelDeviceFile(files, proc, fd), request, {
         signal,
         clock,
         totalMs: limits.model_timeout,

@@ -5,7 +5,7 @@ import { attemptsOf, failedAttempts, failedCheck } from "../../lib/check-attempt
 import { hasCommand } from "../../lib/has-command.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { CheckResult } from "../../store/runs/schema.ts";
-import { RunError } from "../errors/run-error.ts";
+import { RunError } from "../errors/kernel-errors.ts";
 import { runProgram } from "../files/run-program.ts";
 import type { Process } from "../process/process.ts";
 import { checkFailure } from "../process/verdict.ts";

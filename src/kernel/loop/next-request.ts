@@ -2,7 +2,7 @@
 
 import type { LLMTool } from "../../plugin/index.ts";
 import type { ContextManager } from "../context-manager.ts";
-import type { ModelRequest } from "../llm/model-request.ts";
+import type { ModelRequest } from "../llm/model-device.ts";
 import type { Process } from "../process/process.ts";
 import { toolForModel } from "../tools/tool-catalog.ts";
 

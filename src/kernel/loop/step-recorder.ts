@@ -2,7 +2,7 @@
 
 import type { LLMAnswer, Message } from "../../plugin/index.ts";
 import type { Turns } from "../chat/turns.ts";
-import { recordOrFail } from "../errors/run-error.ts";
+import { recordOrFail } from "../errors/kernel-errors.ts";
 import { textEntry } from "../events/log-entry.ts";
 import type { Process } from "../process/process.ts";
 import { actionOf, type FinishedStep, stepRecord, usageSoFar } from "../process/step-record.ts";

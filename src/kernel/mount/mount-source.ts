@@ -1,9 +1,8 @@
 /** One mounted source, such as an MCP server: opens it, restarts it and closes it. */
 
-import { withDeadline, withGrace } from "../../lib/cancellation.ts";
+import { withDeadline, withGrace, withTimeout } from "../../lib/cancellation.ts";
 import type { Timer } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
-import { withTimeout } from "../../lib/timeout.ts";
 import {
   type Device,
   type Mounted,

@@ -1,10 +1,9 @@
 /** The process record, as files and clients see it. */
 
 import type { OpenAsk } from "../../run/ask-schema.ts";
-import type { ChildResult, ProcInfo } from "../../store/runs/schema.ts";
-import type { Suspension, Wake } from "../types.ts";
+import type { ChildResult, ProcInfo, ProviderFacts } from "../../store/runs/schema.ts";
+import type { ProviderChoice, Suspension, Wake } from "../types.ts";
 import type { Process } from "./process.ts";
-import { providerFacts } from "./provider-facts.ts";
 import { isSuspended } from "./run-progress.ts";
 
 /** The process as proc-info.json and the protocol show it. */
@@ -156,3 +155,20 @@ const RECORDED_VARIABLES: ReadonlySet<string> = new Set([
   "TMPDIR",
   "PWD",
 ]);
+
+/** The recorded facts of a run's provider, so that a resume can report changes. They contain no key. */
+export function providerFacts({ device, config, contextWindow, maxOutput }: ProviderChoice): ProviderFacts {
+  return {
+    driver: device.slice(device.lastIndexOf("/") + 1),
+    base_url: config.base_url === undefined ? null : withoutSecrets(config.base_url),
+    context_window: contextWindow ?? null,
+    max_output: maxOutput ?? null,
+  };
+}
+
+/** Without user, password and query, which may be secret; null for an invalid URL. */
+function withoutSecrets(address: string): string | null {
+  if (!URL.canParse(address)) return null;
+  const { protocol, host, pathname } = new URL(address);
+  return `${protocol}//${host}${pathname}`;
+}

@@ -23,7 +23,6 @@ import { ProcessActivity } from "./process-activity.ts";
 import { ProcessClock } from "./process-clock.ts";
 import { procInfoOf } from "./process-info.ts";
 import type { ProcessSpec } from "./process-spec.ts";
-import { transition } from "./process-state.ts";
 import { initialProgress } from "./run-progress.ts";
 import { Secrets } from "./secrets.ts";
 import { UserRequests } from "./user-requests.ts";
@@ -376,3 +375,18 @@ const NO_MODEL: ProviderChoice = {
   because: "",
   secret: () => Promise.reject(new SyscallError("UNAVAILABLE", "This process has no model.")),
 };
+
+/** One way only (seeds 2.2). Pausing is a gate inside Running, suspended a state on disk alone. */
+const NEXT: Readonly<Record<ProcessState, ProcessState | null>> = {
+  created: "running",
+  running: "zombie",
+  zombie: "dead",
+  dead: null,
+};
+
+export function transition(pid: number, from: ProcessState, to: ProcessState): ProcessState {
+  if (NEXT[from] !== to) {
+    throw new SyscallError("INTERNAL", `Process ${pid} cannot go from ${from} to ${to}.`, { pid });
+  }
+  return to;
+}

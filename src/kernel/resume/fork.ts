@@ -6,7 +6,7 @@ import { eventsOf } from "../../run/events.ts";
 import { DamageCollector } from "../../store/files/damaged-lines.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type { ProcInfo, StepRecord } from "../../store/runs/schema.ts";
-import { recordedFirst } from "../conversation/first-message.ts";
+import { recordedFirst } from "../conversation/messages.ts";
 import { rebuildHistory } from "../conversation/rebuild-history.ts";
 import { initialProgress } from "../process/run-progress.ts";
 import type { AgentInfo } from "../types.ts";

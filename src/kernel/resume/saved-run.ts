@@ -20,7 +20,7 @@ import type {
   StepRecord,
 } from "../../store/runs/schema.ts";
 import type { EarlierUsage } from "../budget/budget.ts";
-import { recordedFirst } from "../conversation/first-message.ts";
+import { recordedFirst } from "../conversation/messages.ts";
 import { rebuildHistory, type SavedHistory } from "../conversation/rebuild-history.ts";
 import { isSuspended, type LastAnswer, type RunProgress } from "../process/run-progress.ts";
 import type { AgentInfo } from "../types.ts";

@@ -1,7 +1,7 @@
 /** Stops a child of a supervisor. */
 
+import { withTimeout } from "../../lib/cancellation.ts";
 import { SIGKILL, SIGTERM } from "../../lib/signals.ts";
-import { withTimeout } from "../../lib/timeout.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import type { Processes } from "../tiers/processes.ts";

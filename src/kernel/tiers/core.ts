@@ -4,7 +4,7 @@ import { TreeBudget } from "../budget/budget.ts";
 import { ContextManager } from "../context-manager.ts";
 import { Conversations } from "../conversation/conversations.ts";
 import { Debugger } from "../debugger.ts";
-import { namedError } from "../errors/named-error.ts";
+import { namedError } from "../errors/kernel-errors.ts";
 import { ProcessEvents } from "../events/process-events.ts";
 import { asUserMessage } from "../ipc/inbox.ts";
 import { Inboxes } from "../ipc/inboxes.ts";

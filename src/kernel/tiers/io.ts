@@ -17,8 +17,7 @@ import { OutputSchema } from "../loop/output-schema.ts";
 import { MountManager } from "../mount-manager.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
-import { Drain } from "../tools/drain.ts";
-import { WaitingCalls } from "../tools/waiting-calls.ts";
+import { Drain, WaitingCalls } from "../tools/open-calls.ts";
 import { Units } from "../units/units.ts";
 import type { Core } from "./core.ts";
 

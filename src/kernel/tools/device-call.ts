@@ -1,8 +1,18 @@
-/** Makes one tool call: opens the device, writes the input, reads the result and closes the device. */
+/** Makes one tool call: checks the input, opens the device, writes the input, reads the result and closes the device. */
 
+import type { z } from "zod";
 import { withDeadline } from "../../lib/cancellation.ts";
-import { type Data, O_RDONLY, O_RDWR, SyscallError, type ToolCall } from "../../plugin/index.ts";
+import { issueText } from "../../lib/issue-text.ts";
+import {
+  type Data,
+  O_RDONLY,
+  O_RDWR,
+  SyscallError,
+  type ToolCall,
+  type ToolDef,
+} from "../../plugin/index.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
+import { readSchema } from "../../vfs/json-schema.ts";
 import type { FileSystem } from "../file-system.ts";
 import type { OpenAs } from "../permission/file-grant.ts";
 import type { Process } from "../process/process.ts";
@@ -136,4 +146,47 @@ async function readText(files: FileSystem, proc: Process, fd: number, signal: Ab
   }
   pieces.push(decoder.decode());
   return pieces.join("");
+}
+
+/** Compiled schemas by tool; null if zod can't read the schema: such a tool's input is not checked. */
+const compiled = new WeakMap<ToolDef, z.ZodType | null>();
+
+/** Checks a call's input against its tool's schema. Fails with INVALID, which lists the wrong fields. */
+export function checkToolInput(tool: ToolDef, call: ToolCall): void {
+  if (call.invalid) {
+    throw new SyscallError(
+      "INVALID",
+      `${tool.name}: the arguments are not a JSON object (${call.invalid.reason}). Send the call again with valid JSON. What came: ${call.invalid.text.slice(0, 500)}`,
+    );
+  }
+  const schema = schemaOf(tool);
+  if (schema === null) return;
+  const parsed = schema.safeParse(call.input);
+  if (parsed.success) return;
+  throw new SyscallError(
+    "INVALID",
+    `${tool.name}: the input does not fit the tool's schema. ${issueText(parsed.error, "input")}.`,
+  );
+}
+
+/** Whether the tool's schema can be checked at all. */
+export function isChecked(tool: ToolDef): boolean {
+  return schemaOf(tool) !== null;
+}
+
+function schemaOf(tool: ToolDef): z.ZodType | null {
+  const known = compiled.get(tool);
+  if (known !== undefined) return known;
+  const schema = compile(tool.input);
+  compiled.set(tool, schema);
+  return schema;
+}
+
+function compile(input: object): z.ZodType | null {
+  try {
+    return readSchema(input);
+  } catch {
+    // A schema that zod can't read, or a recursive one, is not the call's fault: the driver checks the input.
+    return null;
+  }
 }

@@ -3,11 +3,10 @@
 import { Abort, onceAborted } from "../../lib/cancellation.ts";
 import { CODES, type LLMEvent, SyscallError, type ToolDef, type ToolOutcome } from "../../plugin/index.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
-import { toolMessage } from "../conversation/tool-message.ts";
+import { toolMessage } from "../conversation/messages.ts";
 import type { Process } from "../process/process.ts";
 import type { Io } from "../tiers/io.ts";
-import { CallOrder, groupOf } from "./parallel-calls.ts";
-import { StepCalls } from "./tool-calls.ts";
+import { CallOrder, groupOf, StepCalls } from "./tool-calls.ts";
 import { toolNamed, toolsOfProgram } from "./tool-catalog.ts";
 
 /** Maximum calls of one answer that wait or run. */

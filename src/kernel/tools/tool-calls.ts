@@ -1,19 +1,18 @@
-/** Runs the tool calls of a step and records them. */
+/** Runs the tool calls of a step, in order or in parallel, and records them. */
 
 import { orAborted } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { SyscallError, type ToolCall, type ToolDef } from "../../plugin/index.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
+import { AGENT_PATH } from "../../vfs/kernel-paths.ts";
 import { instructionText } from "../asks/ask-text.ts";
 import { onlyReads } from "../permission/harmless-commands.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
 import type { Io } from "../tiers/io.ts";
-import { type CallState, callDevice, devicePath, stateOf, subjectOf } from "./device-call.ts";
-import type { Drain } from "./drain.ts";
-import { groupOf, isReadOnly, joins } from "./parallel-calls.ts";
+import { type CallState, callDevice, checkToolInput, devicePath, stateOf, subjectOf } from "./device-call.ts";
+import type { Drain } from "./open-calls.ts";
 import { awaitMounts, deferredTools, toolNamed } from "./tool-catalog.ts";
-import { checkToolInput } from "./tool-input.ts";
 
 /** The share of a truncated result that its beginning gets; its end gets the rest. */
 const HEAD_SHARE = 0.75;
@@ -326,4 +325,47 @@ function unknownTool(proc: Process, name: string): SyscallError {
     "NOT_FOUND",
     `There is no tool ${JSON.stringify(name)}. Available tools: ${names.join(", ") || "none"}.`,
   );
+}
+
+/** Maximum read-only calls that run in parallel. Calls of Agent are limited by `live_children` instead. */
+export const MAX_PARALLEL = 8;
+
+/** Calls of one group run in parallel when they follow each other: read-only calls, or calls of Agent. */
+type CallGroup = "read" | "agent";
+
+/** Returns undefined for a call that runs alone. */
+export function groupOf(target: ProcessTool | undefined): CallGroup | undefined {
+  if (isReadOnly(target)) return "read";
+  return target?.entry.path === AGENT_PATH ? "agent" : undefined;
+}
+
+function isReadOnly(target: ProcessTool | undefined): boolean {
+  return target?.tool.annotations?.readOnlyHint === true;
+}
+
+/** Whether a call joins the calls that came directly before it, `count` of this group. */
+function joins(
+  group: CallGroup | undefined,
+  before: { group: CallGroup | undefined; count: number },
+): boolean {
+  if (group === undefined || group !== before.group) return false;
+  return group === "agent" || before.count < MAX_PARALLEL;
+}
+
+/** Runs calls in the order in which they come: each after the calls before it, except those of its group. */
+export class CallOrder {
+  #before: Promise<unknown> = Promise.resolve();
+  #group: CallGroup | undefined;
+  #running: Promise<unknown>[] = [];
+
+  run<T>(group: CallGroup | undefined, work: () => Promise<T>): Promise<T> {
+    if (!joins(group, { group: this.#group, count: this.#running.length })) {
+      this.#before = Promise.all([this.#before, ...this.#running]);
+      this.#running = [];
+      this.#group = group;
+    }
+    const done = this.#before.then(work);
+    this.#running.push(done.catch(() => undefined));
+    return done;
+  }
 }

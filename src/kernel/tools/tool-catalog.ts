@@ -1,14 +1,18 @@
 /** The tools of a process: those it may use, and those that its model is offered. */
 
 import type { LLMTool, ToolDef } from "../../plugin/index.ts";
+import type { InboxEntry } from "../../store/runs/schema.ts";
+import { READ_MESSAGES, SEND_MESSAGE } from "../../vfs/kernel-paths.ts";
 import type { Conversations } from "../conversation/conversations.ts";
+import { plan } from "../devices/plan.ts";
 import { searchTool, TOOL_SEARCH } from "../devices/tool-search.ts";
+import type { Permissions } from "../permission/permissions.ts";
 import type { Toolset } from "../process/live-conversation.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool, StartingMount } from "../process/process-spec.ts";
-import { isMessageTool } from "./message-tools.ts";
+import type { ProcessTable } from "../process/process-table.ts";
+import type { AgentInfo } from "../types.ts";
 import { modelSchema } from "./model-schema.ts";
-import { isPlanTool, offersPlan } from "./plan-tool.ts";
 
 /** The tools that a process may use. */
 export function usableTools({ spec, permissions }: Process): Map<string, ProcessTool> {
@@ -177,3 +181,68 @@ export function toolForModel(tool: ToolDef): LLMTool {
 }
 
 const modelTools = new WeakMap<ToolDef, LLMTool>();
+
+// Most runs have no other process to write to, and each request would carry both message tools. A process may call them
+// even if they are not offered.
+
+const PATHS = [SEND_MESSAGE, READ_MESSAGES];
+const MESSAGE_TOOLS = new RegExp(`\\b(?:SendMessage|ReadMessages)\\b|(?:${PATHS.join("|")})\\b`);
+
+export function isMessageTool(path: string): boolean {
+  return PATHS.includes(path);
+}
+
+/** Whether an agent's own list, or the list of one of its skills, names them. `*` names none. */
+export function listsMessageTools({ allowedTools, skills, deferredSkills }: Lists): boolean {
+  const ofSkills = [...skills, ...deferredSkills].flatMap((skill) => skill.allowedTools ?? []);
+  return namesMessageTools(...allowedTools, ...ofSkills);
+}
+
+type Lists = Pick<AgentInfo, "allowedTools"> &
+  Record<"skills" | "deferredSkills", readonly { allowedTools: readonly string[] | null }[]>;
+
+export function namesMessageTools(...texts: readonly string[]): boolean {
+  return texts.some((text) => MESSAGE_TOOLS.test(text));
+}
+
+/** Whether a new process is offered them from the start. `head` is its prompt head. */
+export function startsWithMessages({ family, spec, permissions }: Process, head: string): boolean {
+  if (family.ppid !== 0 || listsMessageTools(spec.agent)) return true;
+  const [own = []] = permissions.record().allow;
+  return namesMessageTools(spec.intent, head, ...own);
+}
+
+/**
+ * Whether there is another process to write to: a live child, or the sender of a message in `entries`. A child that
+ * has ended reads no answer, and the user, PID 0, has no inbox.
+ */
+export function hasCorrespondent(
+  { family }: Process,
+  entries: readonly InboxEntry[],
+  table: ProcessTable,
+): boolean {
+  const ended = (uuid: string | null): boolean => family.results.some((child) => child.uuid === uuid);
+  return (
+    family.children.some((pid) => table.find(pid)?.state === "running") ||
+    entries.some((entry) => entry.kind === "message" && entry.from_pid !== 0 && !ended(entry.from_uuid))
+  );
+}
+
+const PLAN = new RegExp(`\\b${plan.tool.name}\\b|${plan.path}\\b`);
+
+export function isPlanTool(path: string): boolean {
+  return path === plan.path;
+}
+
+/**
+ * Whether the agent's list or instructions, or a rule of the run, names Plan; `*` names nothing. A run keeps one list: the
+ * tasks that it shares with its sub-agents, or a plan of its own if its agent names that tool. Plan may be called even if
+ * it is not offered.
+ */
+export function offersPlan(
+  { allowedTools, instructions }: Pick<AgentInfo, "allowedTools" | "instructions">,
+  permissions: Permissions,
+): boolean {
+  const [own = []] = permissions.record().allow;
+  return [...allowedTools, ...own, instructions].some((text) => PLAN.test(text));
+}

@@ -1,10 +1,10 @@
 /** Claims this kernel's share of the machine. */
 
 import { join } from "node:path";
+import { withTimeout } from "../../lib/cancellation.ts";
 import { type Clock, realClock } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import type { Logger } from "../../lib/logger.ts";
-import { withTimeout } from "../../lib/timeout.ts";
 import { becomeSubreaper, Children, sweepChildren } from "../../os/children.ts";
 import { OwnProgram, removeDeadPrograms } from "../../os/own-program.ts";
 import { carryKernelMark } from "../../os/process-tag.ts";

@@ -7,10 +7,15 @@ import { TOOL_SEARCH } from "../../kernel/devices/tool-search.ts";
 import { toolPrefix } from "../../kernel/mount/mount-point.ts";
 import { factsOf } from "../../kernel/permission/facts.ts";
 import { Permissions } from "../../kernel/permission/permissions.ts";
-import { isMessageTool, listsMessageTools, namesMessageTools } from "../../kernel/tools/message-tools.ts";
-import { isPlanTool, offersPlan } from "../../kernel/tools/plan-tool.ts";
-import { deferredAmong } from "../../kernel/tools/tool-catalog.ts";
-import { isChecked } from "../../kernel/tools/tool-input.ts";
+import { isChecked } from "../../kernel/tools/device-call.ts";
+import {
+  deferredAmong,
+  isMessageTool,
+  isPlanTool,
+  listsMessageTools,
+  namesMessageTools,
+  offersPlan,
+} from "../../kernel/tools/tool-catalog.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { ToolWire } from "../../protocol/methods.ts";
 import type { NamedTool, Namespace } from "../../vfs/namespace.ts";

@@ -3,9 +3,9 @@
 import type { Socket } from "node:net";
 import type { UserPaths } from "../../config/environment/paths.ts";
 import type { SuspendCause } from "../../kernel/types.ts";
+import { withTimeout } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { Logger } from "../../lib/logger.ts";
-import { withTimeout } from "../../lib/timeout.ts";
 import { makeSocketFolder } from "../../protocol/socket-path.ts";
 import { Server } from "../server.ts";
 import type { BootedServer, Draining, Host, Services } from "../services.ts";

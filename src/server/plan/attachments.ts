@@ -3,9 +3,9 @@
 import { stat } from "node:fs/promises";
 import { isAbsolute } from "node:path";
 import type { AttachedImage } from "../../kernel/types.ts";
+import { withTimeout } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { openRegular, readRegular } from "../../lib/regular-file.ts";
-import { withTimeout } from "../../lib/timeout.ts";
 import { framed } from "../../plugin/frame.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { IMAGE_HEAD, imageType, readImage } from "./image-header.ts";

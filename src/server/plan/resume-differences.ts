@@ -1,7 +1,7 @@
 /** Compares what a resumed run had with what it has now. */
 
 import { statSync } from "node:fs";
-import { providerFacts } from "../../kernel/process/provider-facts.ts";
+import { providerFacts } from "../../kernel/process/process-info.ts";
 import type { ProcInfo, SpawnOpts } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 

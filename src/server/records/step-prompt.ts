@@ -1,6 +1,6 @@
 /** The prompt of a recorded step. */
 
-import { recordedFirst } from "../../kernel/conversation/first-message.ts";
+import { recordedFirst } from "../../kernel/conversation/messages.ts";
 import { rebuildHistory } from "../../kernel/conversation/rebuild-history.ts";
 import { modelSchema } from "../../kernel/tools/model-schema.ts";
 import type { ProcInfo } from "../../kernel/types.ts";

@@ -7,10 +7,10 @@ import { filesOfInit, loadProjectInit, loadUserInit, projectInitFile } from "../
 import type { Project } from "../../config/project/project.ts";
 import { loadSettings } from "../../config/settings/settings.ts";
 import type { InitManager } from "../../kernel/init-manager.ts";
+import { withTimeout } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import type { Logger } from "../../lib/logger.ts";
-import { withTimeout } from "../../lib/timeout.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Diagnostic, InitUnitWire } from "../../protocol/methods.ts";
 import type { SpawnPorts } from "../plan/plan-spawn.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { firstMessage } from "../../../src/kernel/conversation/first-message.ts";
+import { firstMessage } from "../../../src/kernel/conversation/messages.ts";
 import { summaryMessage } from "../../../src/kernel/conversation/summary.ts";
 
 /** What the parts of a summary hold comes from outside: from the model, from files, from other agents. */

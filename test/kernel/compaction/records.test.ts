@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { firstMessage } from "../../../src/kernel/conversation/first-message.ts";
+import { firstMessage } from "../../../src/kernel/conversation/messages.ts";
 import { rebuildHistory } from "../../../src/kernel/conversation/rebuild-history.ts";
 import type { LLMEvent } from "../../../src/plugin/index.ts";
 import { eventsOf } from "../../../src/run/events.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { ConcurrencyLimit } from "../../../src/kernel/llm/concurrency-limit.ts";
+import { ConcurrencyLimit } from "../../../src/kernel/llm/request-limits.ts";
 import { seeded } from "../../support/seeded.ts";
 
 describe("the concurrency limit", () => {

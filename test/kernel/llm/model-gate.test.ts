@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import type { ModelDevice, Retry } from "../../../src/kernel/llm/model-gate.ts";
-import type { ModelRequest } from "../../../src/kernel/llm/model-request.ts";
+import type { ModelDevice, ModelRequest } from "../../../src/kernel/llm/model-device.ts";
+import type { Retry } from "../../../src/kernel/llm/model-gate.ts";
 import { Secrets } from "../../../src/kernel/process/secrets.ts";
 import { type LLMEvent, SyscallError, type Usage } from "../../../src/plugin/index.ts";
 import { failure } from "../../support/failure.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { OpenRequests } from "../../../src/kernel/llm/open-requests.ts";
+import { OpenRequests } from "../../../src/kernel/llm/request-limits.ts";
 import type { LLMAnswer } from "../../../src/plugin/index.ts";
 import { modelRequestLimit } from "../../../src/server/daemon/request-limit.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import type { ModelDevice } from "../../../src/kernel/llm/model-gate.ts";
+import type { ModelDevice } from "../../../src/kernel/llm/model-device.ts";
 import { type LLMEvent, type RateLimits, SyscallError } from "../../../src/plugin/index.ts";
 import { FakeClock, passing, settled } from "../../support/fake-clock.ts";
 import { seeded } from "../../support/seeded.ts";

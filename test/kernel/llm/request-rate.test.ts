@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { RequestRate } from "../../../src/kernel/llm/request-rate.ts";
+import { RequestRate } from "../../../src/kernel/llm/request-limits.ts";
 import { seeded } from "../../support/seeded.ts";
 
 test("counts what was made within the last minute", () => {

@@ -1,4 +1,4 @@
-import type { ModelDevice } from "../../../src/kernel/llm/model-gate.ts";
+import type { ModelDevice } from "../../../src/kernel/llm/model-device.ts";
 import { type LLMAnswer, type LLMEvent, SyscallError } from "../../../src/plugin/index.ts";
 
 /** What one attempt meets, in order: events to read, an error to throw, or a wait without end. */

@@ -1,10 +1,5 @@
-import {
-  type GateStatus,
-  type ModelDevice,
-  ModelGate,
-  type Retry,
-} from "../../../src/kernel/llm/model-gate.ts";
-import type { ModelRequest } from "../../../src/kernel/llm/model-request.ts";
+import type { ModelDevice, ModelRequest } from "../../../src/kernel/llm/model-device.ts";
+import { type GateStatus, ModelGate, type Retry } from "../../../src/kernel/llm/model-gate.ts";
 import type { LLMAnswer, LLMEvent } from "../../../src/plugin/index.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { transition } from "../../../src/kernel/process/process-state.ts";
+import { transition } from "../../../src/kernel/process/process.ts";
 import type { ProcessState } from "../../../src/kernel/types.ts";
 
 const STATES: ProcessState[] = ["created", "running", "zombie", "dead"];

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { checkToolInput, isChecked } from "../../../src/kernel/tools/tool-input.ts";
+import { checkToolInput, isChecked } from "../../../src/kernel/tools/device-call.ts";
 import type { ToolCall, ToolDef } from "../../../src/plugin/index.ts";
 
 const tool = (input: object): ToolDef => ({ name: "T", description: "", input });

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { defaultSettings } from "../../../src/config/settings/settings.ts";
-import { providerFacts } from "../../../src/kernel/process/provider-facts.ts";
+import { providerFacts } from "../../../src/kernel/process/process-info.ts";
 import type { ProviderChoice, SpawnOpts } from "../../../src/kernel/types.ts";
 import {
   requireFolders,

@@ -1,4 +1,4 @@
-import type { ModelRequest } from "../../../src/kernel/llm/model-request.ts";
+import type { ModelRequest } from "../../../src/kernel/llm/model-device.ts";
 import {
   type LLMAnswer,
   type LLMEvent,

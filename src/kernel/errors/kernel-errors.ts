@@ -1,7 +1,29 @@
-/** Names the syscall and the process of an error. */
+/** The errors of the kernel: those that end a run, and the syscall of an error. */
 
 import { messageOf, withDetail } from "../../lib/error-detail.ts";
 import { type Code, SyscallError } from "../../plugin/index.ts";
+import type { ExitReason } from "../types.ts";
+
+/** Ends a run from within a step: the reasoning loop turns it into the run's outcome. */
+export class RunError extends Error {
+  readonly reason: ExitReason;
+  readonly error: SyscallError;
+
+  constructor(reason: ExitReason, error: SyscallError) {
+    super(error.message, { cause: error });
+    this.reason = reason;
+    this.error = error;
+  }
+}
+
+/** A failed write ends the run before the effects that it should have recorded. */
+export function recordOrFail<T>(write: () => T): T {
+  try {
+    return write();
+  } catch (thrown) {
+    throw thrown instanceof SyscallError ? new RunError("record_error", thrown) : thrown;
+  }
+}
 
 /**
  * The same error with the syscall and the process it belongs to. A foreign one becomes INTERNAL, but for what
