@@ -69,25 +69,31 @@ function withoutSystemTags(content: string): string {
   return content.replace(/<(?=[\s/]*system\b)/gi, "&lt;");
 }
 
+type AssistantContent = Extract<LanguageModelV4Message, { role: "assistant" }>["content"];
+
 function appendAssistant(result: LanguageModelV4Message[], message: LLMMessage, by: string): void {
   const paused = pausedMessage(message.opaque, by);
   if (paused !== undefined) {
     result.push({ role: "assistant", content: paused });
     return;
   }
-  const calls = (message.tool_calls ?? []).map((call) => ({ call, signatures: signaturesOf(call, by) }));
-  const thoughts = calls.flatMap(({ signatures }) => signatures?.thoughts ?? []);
-  const content = [
-    ...thoughts.map(({ text, meta }) => ({ type: "reasoning" as const, text, providerOptions: meta })),
-    ...(message.content === "" ? [] : [text(message.content)]),
-    ...calls.map(({ call, signatures }) => ({
-      type: "tool-call" as const,
-      toolCallId: call.id,
-      toolName: call.name,
-      input: call.input,
-      ...(signatures?.meta && { providerOptions: signatures.meta }),
-    })),
-  ];
+  const thoughts: AssistantContent = [];
+  const calls: AssistantContent = [];
+  for (const call of message.tool_calls ?? []) {
+    const signatures = signaturesOf(call, by);
+    for (const { text, meta } of signatures?.thoughts ?? [])
+      thoughts.push({ type: "reasoning", text, providerOptions: meta });
+    const { id: toolCallId, name: toolName, input } = call;
+    const providerOptions = signatures?.meta;
+    calls.push({
+      type: "tool-call",
+      toolCallId,
+      toolName,
+      input,
+      ...(providerOptions && { providerOptions }),
+    });
+  }
+  const content = [...thoughts, ...(message.content === "" ? [] : [text(message.content)]), ...calls];
   if (content.length > 0) result.push({ role: "assistant", content });
 }
 

@@ -65,7 +65,7 @@ function isRequest(value: unknown): value is LLMRequest {
 function isMessage(value: unknown): boolean {
   return (
     isObject(value) &&
-    ROLES.some((role) => role === value.role) &&
+    ROLE_NAMES.has(value.role) &&
     typeof value.content === "string" &&
     (value.tool_call_id === undefined || typeof value.tool_call_id === "string") &&
     (value.opaque === undefined || typeof value.opaque === "string") &&
@@ -102,6 +102,7 @@ function isTool(value: unknown): boolean {
 }
 
 const ROLES = ["system", "user", "assistant", "tool"] as const;
+const ROLE_NAMES: ReadonlySet<unknown> = new Set(ROLES);
 
 const ToolCall = z.object({
   id: z.string(),

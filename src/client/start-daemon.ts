@@ -110,13 +110,13 @@ export function daemonEnv(env: Readonly<Record<string, string | undefined>>): Re
 /**
  * How its runtime works. The last one: how many HTTP requests it has under way. The others: how it compiles. A run calls
  * much code a few times: compiled after some thirty calls (500 is the runtime's own), it costs a daemon 20 MiB after a
- * hundred runs and a quarter of its first runs' CPU; 10000 costs 5 MiB, and 100000 a twentieth of the CPU of tool calls.
+ * hundred runs and a quarter of its first runs' CPU. 30000 saves 5 MiB and costs a twentieth of the CPU of tool calls.
  * The last of the runtime's compilers takes more than it gives back here, at long streams and after a thousand runs as
  * well.
  */
 const RUNTIME = {
-  BUN_JSC_thresholdForJITAfterWarmUp: "30000",
-  BUN_JSC_thresholdForJITSoon: "30000",
+  BUN_JSC_thresholdForJITAfterWarmUp: "10000",
+  BUN_JSC_thresholdForJITSoon: "10000",
   BUN_JSC_useFTLJIT: "0",
   [REQUESTS_VARIABLE]: String(DAEMON_REQUESTS),
 };

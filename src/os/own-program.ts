@@ -46,9 +46,13 @@ export function removeDeadPrograms(folders: string, isAlive: (kernelId: string) 
   }
 }
 
+/** Asked once: the runtime opens the file at each use of `Bun.main`. */
 function isCompiled(): boolean {
-  return Bun.main.startsWith("/$bunfs/");
+  compiled ??= Bun.main.startsWith("/$bunfs/");
+  return compiled;
 }
+
+let compiled: boolean | undefined;
 
 /** Also when its file has been replaced by another build meanwhile. */
 function runningBinary(): string {

@@ -232,8 +232,8 @@ test("a daemon's environment is a list of allowed variables, not of forbidden on
     LC_ALL: "C",
     XDG_DATA_HOME: "/d",
     RNIX_SOCKET: "/s",
-    BUN_JSC_thresholdForJITAfterWarmUp: "30000",
-    BUN_JSC_thresholdForJITSoon: "30000",
+    BUN_JSC_thresholdForJITAfterWarmUp: "10000",
+    BUN_JSC_thresholdForJITSoon: "10000",
     BUN_JSC_useFTLJIT: "0",
     BUN_CONFIG_MAX_HTTP_REQUESTS: "5120",
   });

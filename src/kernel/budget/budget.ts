@@ -125,12 +125,12 @@ export class TreeBudget {
 
   /** What is neither used nor reserved, by the tightest limit of this budget and its ancestors; Infinity if unlimited. */
   left(what: keyof Amounts): number {
-    return this.#least((one) => remaining(one.limits[what], one.#spent(what) + one.#reserved[what]));
+    return this.#least(what, (one) => one.#spent(what) + one.#reserved[what]);
   }
 
   /** What is not used, whether it is reserved or not. */
   unspent(what: keyof Amounts): number {
-    return this.#least((one) => remaining(one.limits[what], one.#spent(what)));
+    return this.#least(what, (one) => one.#spent(what));
   }
 
   /** The limit that leaves least, and what is used of it; undefined if unlimited. */
@@ -276,12 +276,14 @@ export class TreeBudget {
 
   /** What is left of the runs' own limits, without the day's. */
   #leftForRun(what: keyof Amounts): number {
-    return this.#least((one) => (one.#day ? Infinity : remaining(one.limits[what], one.#used[what])));
+    return this.#least(what, (one) => (one.#day ? -Infinity : one.#used[what]));
   }
 
-  #least(leftOf: (budget: TreeBudget) => number): number {
+  /** What the tightest limit leaves. `usedOf` is asked about limited budgets only. */
+  #least(what: keyof Amounts, usedOf: (budget: TreeBudget) => number): number {
     let least = Infinity;
-    for (const one of this.#chain) least = Math.min(least, leftOf(one));
+    for (const one of this.#chain)
+      if (one.limits[what] !== null) least = Math.min(least, remaining(one.limits[what], usedOf(one)));
     return least;
   }
 }

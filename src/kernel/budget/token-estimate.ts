@@ -46,7 +46,8 @@ export function estimateTokens(text: string): number {
 
 /** Estimates the input tokens of a request, including the overhead of each message and tool. */
 export function estimateRequest({ system_prompt, messages, tools }: Omit<RequestInput, "model">): number {
-  const conversation = messages.reduce((sum, message) => sum + estimateMessage(message), 0);
+  let conversation = 0;
+  for (const message of messages) conversation += estimates.get(message) ?? estimateMessage(message);
   return estimateTokens(system_prompt) + conversation + (tools === undefined ? 0 : estimateTools(tools));
 }
 
