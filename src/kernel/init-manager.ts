@@ -2,12 +2,12 @@
 
 import { messageOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
-import type { InitPlan, InitUnitStatus } from "./init/plan.ts";
+import type { InitPlan, InitUnitStatus } from "./init/unit.ts";
 import { type InitParts, InitUnit } from "./init/unit.ts";
 import type { Process } from "./process/process.ts";
 import type { ExitStatus } from "./types.ts";
 
-export type { InitPlan, InitStart, InitState, InitUnitPlan, InitUnitStatus } from "./init/plan.ts";
+export type { InitPlan, InitStart, InitState, InitUnitPlan, InitUnitStatus } from "./init/unit.ts";
 
 /**
  * InitBoot, InitStatus: the units of init.yaml, which the system keeps running. It owns them until `stop`.

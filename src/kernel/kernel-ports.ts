@@ -4,10 +4,10 @@ import type { Clock } from "../lib/clock.ts";
 import type { Children } from "../os/children.ts";
 import type { GuardedFolder, History, Schedule, Search } from "../plugin/index.ts";
 import type { RunStore } from "../store/runs/run-store.ts";
+import type { ProcInfo } from "../store/runs/schema.ts";
 import type { Asker } from "./asks/asks.ts";
-import type { ScheduleCaller } from "./process/schedule-caller.ts";
 import type { Secrets } from "./process/secrets.ts";
-import type { ChildPlan, ChildRequest, KernelCallbacks, PID, SpawnOpts } from "./types.ts";
+import type { ChildPlan, ChildRequest, KernelCallbacks, PID, ProjectHandle, SpawnOpts } from "./types.ts";
 
 /** What the kernel needs from the outside world. */
 export interface KernelPorts {
@@ -60,4 +60,15 @@ export interface KernelPorts {
   mailed?(uuid: string): void;
   callbacks?: KernelCallbacks;
   log?(level: "debug" | "info" | "warn", source: string, text: string): void;
+}
+
+/** The process that uses the service `schedule`. */
+export interface ScheduleCaller {
+  project: ProjectHandle;
+  cwd: string;
+  env: Readonly<Record<string, string>>;
+  /** The run that calls; null for PID 0, which is the user. */
+  run: ProcInfo | null;
+  /** The job whose run, or an ancestor of it, this is. */
+  jobId: string | null;
 }

@@ -6,7 +6,7 @@ import { registerOwnDevices } from "./devices/own-devices.ts";
 import type { Watched } from "./events/process-events.ts";
 import { asUserMessage } from "./ipc/inbox.ts";
 import type { KernelPorts } from "./kernel-ports.ts";
-import { LiveChanges } from "./lifetime/live-changes.ts";
+import { LiveChanges } from "./lifetime/changed-files.ts";
 import { countResources } from "./lifetime/resource-counts.ts";
 import type { ShutdownOptions } from "./lifetime/shutdown.ts";
 import type { GateStatus } from "./llm/model-gate.ts";

@@ -5,14 +5,15 @@ import { SyscallError } from "../plugin/index.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 import { type DeviceEntry, DeviceRegistry } from "../vfs/registry.ts";
 import type { FileSystem } from "./file-system.ts";
-import { checkRequest, mountPath } from "./mount/mount-point.ts";
 import { MountSources } from "./mount/mount-sources.ts";
 import {
+  checkRequest,
   type MountPoint,
   type MountScope,
   type MountTable,
   MountTables,
   mountInfos,
+  mountPath,
   pointAt,
   type ScopeRef,
   type SharedSource,

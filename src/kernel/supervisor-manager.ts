@@ -3,12 +3,12 @@
 import { onceAborted } from "../lib/cancellation.ts";
 import { SIGTERM } from "../lib/signals.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { bareAgent } from "./process/bare-agent.ts";
 import type { Process } from "./process/process.ts";
+import { bareAgent } from "./process/process-spec.ts";
 import { killed } from "./process/verdict.ts";
+import { planned, type SupervisorParts } from "./supervisor/child-process.ts";
 import type { SupervisedChild } from "./supervisor/slot.ts";
 import { checkSpec, type SupervisorSpec } from "./supervisor/spec.ts";
-import { planned, type SupervisorParts } from "./supervisor/start-child.ts";
 import { Supervisor } from "./supervisor/supervisor.ts";
 import type { Agents } from "./tiers/agents.ts";
 import type { ExitStatus, PID } from "./types.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
-import { bareAgent } from "../../src/kernel/process/bare-agent.ts";
+import { bareAgent } from "../../src/kernel/process/process-spec.ts";
 import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../src/lib/signals.ts";
 import { type Device, SyscallError } from "../../src/plugin/index.ts";
 import { type FsPort, realFs } from "../../src/store/files/fs-port.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import type { Task } from "../../src/kernel/lifetime/process-runner.ts";
 import { Permissions } from "../../src/kernel/permission/permissions.ts";
-import { bareAgent } from "../../src/kernel/process/bare-agent.ts";
 import type { Process } from "../../src/kernel/process/process.ts";
+import { bareAgent } from "../../src/kernel/process/process-spec.ts";
 import type { AgentInfo, MountRequest, PID, SpawnOpts } from "../../src/kernel/types.ts";
 import { O_RDWR, SyscallError } from "../../src/plugin/index.ts";
 import { failure } from "../support/failure.ts";

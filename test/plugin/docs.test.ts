@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { contractSource } from "../../src/cli/files/contract-source.ts";
-import { eventOf } from "../../src/kernel/llm/answer-schema.ts";
+import { eventOf } from "../../src/kernel/llm/answer-reader.ts";
 import { PluginHost } from "../../src/plugin/host/host.ts";
 import { SERVICES } from "../../src/plugin/host/wire.ts";
 import { CODES } from "../../src/plugin/index.ts";

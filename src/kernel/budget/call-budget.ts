@@ -3,7 +3,7 @@
 import { type ModelPrice, SyscallError, type TokenPrice, type Usage } from "../../plugin/index.ts";
 import type { ProviderChoice } from "../types.ts";
 import type { TreeBudget } from "./budget.ts";
-import { estimateRequest, type RequestInput } from "./token-estimate.ts";
+import { estimateRequest, type RequestInput } from "./tokens.ts";
 
 /**
  * The output tokens reserved for a model without a known output limit: more than an answer takes, but not the whole

@@ -5,8 +5,8 @@ import { storeImages } from "../conversation/messages.ts";
 import { asUserMessage } from "../ipc/inbox.ts";
 import { requirePrice } from "../lifetime/spawn-limits.ts";
 import type { UserMessage } from "../process/event.ts";
+import type { ModelChoice } from "../process/live-state.ts";
 import type { Process } from "../process/process.ts";
-import type { ModelChoice } from "../process/user-requests.ts";
 import type { Io } from "../tiers/io.ts";
 import type { AppliedCompaction, AttachedImage, PID } from "../types.ts";
 

@@ -1,6 +1,6 @@
 /** Shortens texts to a number of tokens or characters. */
 
-import { estimateTokens } from "../budget/token-estimate.ts";
+import { estimateTokens } from "../budget/tokens.ts";
 
 /** The share of a clipped text that its beginning gets; its end gets the rest. */
 const HEAD = 0.7;

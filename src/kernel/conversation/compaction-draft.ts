@@ -2,7 +2,7 @@
 
 import { type Message, SyscallError } from "../../plugin/index.ts";
 import type { Compaction } from "../../store/runs/schema.ts";
-import { estimateMessage, estimateTokens } from "../budget/token-estimate.ts";
+import { estimateMessage, estimateTokens } from "../budget/tokens.ts";
 import { RunError } from "../errors/kernel-errors.ts";
 import { ModelCall } from "../llm/model-call.ts";
 import type { ModelRequest } from "../llm/model-device.ts";

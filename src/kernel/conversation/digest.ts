@@ -1,7 +1,7 @@
 /** A summary of a conversation that no model writes. */
 
 import type { Message } from "../../plugin/index.ts";
-import { estimateTokens } from "../budget/token-estimate.ts";
+import { estimateTokens } from "../budget/tokens.ts";
 import { clipText, shortenText } from "./clip-text.ts";
 import { callsByResult } from "./turns.ts";
 

@@ -1,7 +1,7 @@
 /** Finds the files that a summary repeats. */
 
 import type { Message, ToolDef } from "../../plugin/index.ts";
-import { estimateTokens } from "../budget/token-estimate.ts";
+import { estimateTokens } from "../budget/tokens.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
 import type { RecentFile } from "./summary.ts";
 import { callsByResult } from "./turns.ts";

@@ -2,7 +2,7 @@
 
 import { framed } from "../../plugin/frame.ts";
 import type { ChecklistItem, Message } from "../../plugin/index.ts";
-import { estimateTokens } from "../budget/token-estimate.ts";
+import { estimateTokens } from "../budget/tokens.ts";
 import { clipText } from "./clip-text.ts";
 import { firstMessage } from "./messages.ts";
 

@@ -1,7 +1,7 @@
 /** Finds turns and tool calls in a list of messages. */
 
 import type { Message, ToolCall } from "../../plugin/index.ts";
-import { estimateMessage } from "../budget/token-estimate.ts";
+import { estimateMessage } from "../budget/tokens.ts";
 
 /** Positions where a conversation can be split. Providers reject an answer without the results of its calls. */
 function turnStarts(messages: readonly Message[]): number[] {

@@ -20,9 +20,9 @@ import { PluginStore, recoveredText } from "../../store/plugin-store.ts";
 import type { DeviceEntry } from "../../vfs/registry.ts";
 import type { KernelPorts } from "../kernel-ports.ts";
 import type { OpenAs } from "../permission/file-grant.ts";
-import type { ServedTools } from "../process/live-model.ts";
+import type { ServedTools } from "../process/live-state.ts";
 import type { Process } from "../process/process.ts";
-import { callKey } from "../tools/call-key.ts";
+import { callKey } from "../tools/open-calls.ts";
 import type { EffectWindows } from "./effect-windows.ts";
 import { withQuietGit } from "./quiet-git.ts";
 

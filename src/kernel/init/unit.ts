@@ -1,15 +1,15 @@
-/** Starts, watches and stops one unit of init.yaml. */
+/** The units of init.yaml: what is planned, and how one is started, watched and stopped. */
 
 import { orAborted, withDeadline, withTimeout } from "../../lib/cancellation.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { MountScope } from "../mount-manager.ts";
 import type { Process } from "../process/process.ts";
-import { planned } from "../supervisor/start-child.ts";
+import { planned } from "../supervisor/child-process.ts";
+import type { SupervisorSpec } from "../supervisor/spec.ts";
 import type { SupervisorManager } from "../supervisor-manager.ts";
 import type { Agents } from "../tiers/agents.ts";
-import type { ExitStatus } from "../types.ts";
-import type { InitStart, InitState, InitUnitPlan, InitUnitStatus } from "./plan.ts";
+import type { ExitStatus, MountRequest, PID, SpawnOpts } from "../types.ts";
 
 export type InitParts = Agents & { supervisors: SupervisorManager };
 
@@ -187,4 +187,49 @@ export class InitUnit {
 
 function wordsOf({ code, reason, error }: ExitStatus): string {
   return `${reason} (${code})${error ? `. ${error.message}` : ""}`;
+}
+
+/** The input of InitBoot: the units of one init.yaml, in the order of their start. */
+export interface InitPlan {
+  /** The folder of the units' project; null for the user's units. */
+  project: string | null;
+  units: readonly InitUnitPlan[];
+}
+
+export interface InitUnitPlan {
+  /** Unique in its plan. */
+  name: string;
+  /** As users call it: "command", "mcp", "supervisor". */
+  type: string;
+  /** If it does not start, the other units are stopped too. */
+  required: boolean;
+  start: InitStart;
+}
+
+export type InitStart =
+  | { kind: "supervisor"; spec: SupervisorSpec }
+  /** A mount for all processes of the project, or of the user. `opts` says what can be mounted. */
+  | {
+      kind: "mount";
+      of: "project" | "user";
+      plan(signal: AbortSignal): Promise<{ request: MountRequest; opts: SpawnOpts }>;
+    };
+
+/** "waiting": earlier units start first. "stopped": it has ended without a failure. */
+export type InitState = "waiting" | "starting" | "running" | "failed" | "stopped";
+
+/** One unit as InitStatus returns it. */
+export interface InitUnitStatus {
+  project: string | null;
+  name: string;
+  type: string;
+  required: boolean;
+  state: InitState;
+  /** When it reached this state, in Unix ms. */
+  sinceMs: number;
+  /** Of the supervisor; null for a mount, which has no process. */
+  pid: PID | null;
+  /** Restarts of all children of the supervisor; null for a mount. */
+  restarts: number | null;
+  error: string | null;
 }

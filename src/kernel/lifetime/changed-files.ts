@@ -7,7 +7,9 @@ import type { ChangeTracker } from "../files/change-tracker.ts";
 import type { EffectWindows } from "../files/effect-windows.ts";
 import type { WorkTreeOptions } from "../files/git-work-tree.ts";
 import type { Process } from "../process/process.ts";
+import { notifyUndos } from "../resume/undo-notice.ts";
 import type { Core } from "../tiers/core.ts";
+import type { PID } from "../types.ts";
 
 /** Maximum difference between the file system's clock and ours, including the time of the check. */
 const MAX_SKEW_MS = 1000;
@@ -155,5 +157,34 @@ export class ChangedFiles {
       now: () => this.#core.clock.now(),
       exec: (request) => this.#exec(proc, request),
     };
+  }
+}
+
+/** What live processes change in files, for a user who looks at it or takes it back. */
+export class LiveChanges {
+  readonly #parts: Core & { changes: ChangedFiles };
+
+  constructor(parts: Core & { changes: ChangedFiles }) {
+    this.#parts = parts;
+  }
+
+  /** Records everything that the process has changed so far. */
+  refresh(pid: PID): Promise<void> {
+    return this.#parts.changes.refresh(this.#parts.table.get(pid));
+  }
+
+  /** Whether the process waits for its user or is paused, and no call or program of it is under way. */
+  isQuiet(pid: PID): boolean {
+    const proc = this.#parts.table.get(pid);
+    return (proc.paused || proc.waitsForMessage) && this.#parts.changes.isQuiet(proc);
+  }
+
+  /** Changes of the process were taken back: its model is notified. */
+  async undone(pid: PID): Promise<void> {
+    const proc = this.#parts.table.get(pid);
+    await this.#parts.changes.refresh(proc);
+    const { clock, notify, runs } = this.#parts;
+    const stored = runs(proc.spec.opts.project.dataDir);
+    await notifyUndos(proc, stored, clock.now(), (text) => notify(proc, "rnix", text));
   }
 }

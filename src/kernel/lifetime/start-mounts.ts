@@ -4,7 +4,7 @@ import { onceAborted } from "../../lib/cancellation.ts";
 import { formatDuration } from "../../lib/duration.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { namedError } from "../errors/kernel-errors.ts";
-import { mountPath, toolPrefix } from "../mount/mount-point.ts";
+import { mountPath, toolPrefix } from "../mount/mount-tables.ts";
 import type { Process } from "../process/process.ts";
 import type { Preparation } from "../process/process-spec.ts";
 import { type RunOutcome, suspendedFor } from "../process/verdict.ts";

@@ -3,7 +3,7 @@
 import type { Usage } from "../../plugin/index.ts";
 import { addUsage, noUsage, subtractUsage } from "../../run/usage.ts";
 import { type CallBudget, costOf } from "../budget/call-budget.ts";
-import { AttemptUsage } from "../budget/usage.ts";
+import { AttemptUsage } from "../budget/tokens.ts";
 import type { Process } from "../process/process.ts";
 
 /**

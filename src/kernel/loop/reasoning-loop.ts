@@ -19,8 +19,7 @@ import { runToolCalls } from "../tools/tool-calls.ts";
 import { Checks } from "./checks.ts";
 import { FinalAnswer } from "./final-answer.ts";
 import { LoopGuard } from "./loop-guard.ts";
-import { NextRequest } from "./next-request.ts";
-import { StepRecorder } from "./step-recorder.ts";
+import { NextRequest, StepRecorder } from "./step.ts";
 import { TurnEnd } from "./turn-end.ts";
 
 /**

@@ -10,7 +10,7 @@ import { awaitMounts } from "../tools/tool-catalog.ts";
 import type { ExitReason } from "../types.ts";
 import type { Checks } from "./checks.ts";
 import type { FinalAnswer } from "./final-answer.ts";
-import type { StepRecorder } from "./step-recorder.ts";
+import type { StepRecorder } from "./step.ts";
 
 interface TurnEndParts {
   model: Pick<ModelCall, "cutByBudget">;

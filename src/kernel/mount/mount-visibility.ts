@@ -4,8 +4,15 @@ import { factsOf } from "../permission/facts.ts";
 import type { Process } from "../process/process.ts";
 import type { Core } from "../tiers/core.ts";
 import type { MountRequest } from "../types.ts";
-import { devicesAt, mountRules, toolPrefix } from "./mount-point.ts";
-import { type MountPoint, type MountTable, type MountTables, removeDevices } from "./mount-tables.ts";
+import {
+  devicesAt,
+  type MountPoint,
+  type MountTable,
+  type MountTables,
+  mountRules,
+  removeDevices,
+  toolPrefix,
+} from "./mount-tables.ts";
 
 export class MountVisibility {
   readonly #tables: MountTables;

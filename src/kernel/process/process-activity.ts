@@ -1,9 +1,11 @@
-/** What a process does now, as its clients see it. */
+/** What a process does now, and the output of its running calls. */
 
 import { callsTitle } from "../../lib/call-title.ts";
-import type { ToolCall } from "../../plugin/index.ts";
-import type { CallOutput } from "./call-output.ts";
-import type { Activity } from "./event.ts";
+import { Abort } from "../../lib/cancellation.ts";
+import { countLines, TextTail } from "../../lib/text-tail.ts";
+import { SyscallError, type ToolCall } from "../../plugin/index.ts";
+import type { PID } from "../types.ts";
+import type { Activity, UserMessage } from "./event.ts";
 
 /** A tool call that runs. */
 export interface RunningCall extends Pick<ToolCall, "id" | "name" | "input"> {
@@ -78,4 +80,109 @@ export class ProcessActivity {
 
 function isEqual(a: Activity, b: Activity): boolean {
   return a.kind === b.kind && a.text === b.text && a.since_ms === b.since_ms && a.until_ms === b.until_ms;
+}
+
+/** The step that a process makes now. Written by the loop, model calls and the chat. */
+export class PresentWork {
+  /** What an interruption would cancel now. */
+  underway: "model" | "tools" | null = null;
+  /** Text of the answer to the present request, as far as it has arrived. */
+  arriving = "";
+  /** The user's messages in the present step, until it has a record. */
+  reading: readonly UserMessage[] = [];
+  readonly #pid: PID;
+  /** Aborted when the process must stop. */
+  readonly #stop: AbortSignal;
+  /** Made at its first use after the start or an interruption. */
+  #abort: Abort | undefined;
+  #interruption: PromiseWithResolvers<readonly number[]> | undefined;
+
+  constructor(pid: PID, stop: AbortSignal) {
+    this.#pid = pid;
+    this.#stop = stop;
+  }
+
+  /** Aborted when the process must stop, and when the user interrupts this work. */
+  get signal(): AbortSignal {
+    return this.#made().signal;
+  }
+
+  /** The user has interrupted it, and the loop has not ended it yet. */
+  get interrupted(): boolean {
+    return this.#interruption !== undefined;
+  }
+
+  /** Cancels it. Resolves when it has ended, with the messages that were put back into the inbox. */
+  interrupt(): Promise<readonly number[]> {
+    if (this.#interruption) return this.#interruption.promise;
+    this.#interruption = Promise.withResolvers();
+    this.#made().abort(new SyscallError("CANCELLED", INTERRUPTED, { pid: this.#pid }));
+    return this.#interruption.promise;
+  }
+
+  /** The loop has ended the work that was interrupted. */
+  endInterruption(putBack: readonly number[]): void {
+    const interruption = this.#interruption;
+    this.#interruption = undefined;
+    this.#abort = undefined;
+    interruption?.resolve(putBack);
+  }
+
+  /** The process must stop. */
+  cancel(reason: SyscallError): void {
+    this.#abort?.abort(reason);
+  }
+
+  #made(): Abort {
+    if (!this.#abort) {
+      this.#abort = new Abort();
+      if (this.#stop.aborted) this.#abort.abort(this.#stop.reason);
+    }
+    return this.#abort;
+  }
+}
+
+/** Why a call was cancelled. The model reads it. */
+const INTERRUPTED = "The user interrupted this call. It was cancelled, and may have taken effect in part.";
+
+/** Characters kept of a running call's output, for clients that attach. */
+const TAIL_CHARS = 8 * 1024;
+
+/** The output of a running call: its end, and the number of its lines. Keys are redacted before any of it is shown. */
+export class CallOutput {
+  readonly #redact: () => { push(piece: string): string };
+  /** Made by the first text: most calls show none. */
+  #redactor: { push(piece: string): string } | undefined;
+  readonly #shown = new TextTail(TAIL_CHARS);
+  readonly #fresh = new TextTail(TAIL_CHARS);
+  #lines = 0;
+
+  /** `redact` makes a redactor of a text that comes in pieces. */
+  constructor(redact: () => { push(piece: string): string }) {
+    this.#redact = redact;
+  }
+
+  /** Whole lines so far, also lines that are no longer kept. */
+  get lines(): number {
+    return this.#lines;
+  }
+
+  /** The end of what was shown. */
+  get tail(): string {
+    return this.#shown.text;
+  }
+
+  add(text: string, skipped = 0): void {
+    this.#lines += skipped + countLines(text);
+    this.#fresh.add(text);
+  }
+
+  /** What was added since the last call, redacted: of much text, its end. */
+  take(): string {
+    if (this.#fresh.isEmpty) return "";
+    this.#redactor ??= this.#redact();
+    const text = this.#redactor.push(this.#fresh.take());
+    this.#shown.add(text);
+    return text;
+  }
 }

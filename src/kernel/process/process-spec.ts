@@ -76,3 +76,17 @@ export interface Preparation {
    */
   finish(missing: readonly string[]): string[];
 }
+
+/** An agent with a name, all rights and nothing else: for runs without an agent, and for processes of other kinds. */
+export function bareAgent(name: string): AgentInfo {
+  return {
+    name,
+    description: "",
+    instructions: "",
+    skills: [],
+    deferredSkills: [],
+    allowedTools: ["*"],
+    checks: [],
+    source: "kernel",
+  };
+}

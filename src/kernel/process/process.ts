@@ -13,19 +13,21 @@ import type { FileGrant } from "../permission/file-grant.ts";
 import type { Permissions } from "../permission/permissions.ts";
 import type { ExitStatus, PID, ProcessState, ProviderChoice, SyscallEvent } from "../types.ts";
 import type { Activity } from "./event.ts";
-import { Family } from "./family.ts";
-import { LiveConversation, Toolset } from "./live-conversation.ts";
-import { LiveModel } from "./live-model.ts";
-import { LiveResult } from "./live-result.ts";
-import { LiveRun } from "./live-run.ts";
-import { PresentWork } from "./present-work.ts";
-import { ProcessActivity } from "./process-activity.ts";
+import {
+  Family,
+  LiveConversation,
+  LiveModel,
+  LiveResult,
+  LiveRun,
+  Toolset,
+  UserRequests,
+} from "./live-state.ts";
+import { PresentWork, ProcessActivity } from "./process-activity.ts";
 import { ProcessClock } from "./process-clock.ts";
 import { procInfoOf } from "./process-info.ts";
 import type { ProcessSpec } from "./process-spec.ts";
 import { initialProgress } from "./run-progress.ts";
 import { Secrets } from "./secrets.ts";
-import { UserRequests } from "./user-requests.ts";
 import { Watchers } from "./watchers.ts";
 
 /**

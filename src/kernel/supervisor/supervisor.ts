@@ -5,6 +5,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { Process } from "../process/process.ts";
 import type { RunOutcome } from "../process/verdict.ts";
 import type { ExitStatus, PID } from "../types.ts";
+import { type Ask, type SupervisorParts, startChild, stopChild } from "./child-process.ts";
 import { endingError, pausedError, startError, tooManyError, unknownChildError } from "./faults.ts";
 import { Journal } from "./journal.ts";
 import { RestartDelays, rulesFor } from "./restart-policy.ts";
@@ -19,8 +20,6 @@ import {
   supervisedChild,
 } from "./slot.ts";
 import { type SupervisorSpec, shutdownOf } from "./spec.ts";
-import { type SupervisorParts, startChild } from "./start-child.ts";
-import { type Ask, stopChild } from "./stop-child.ts";
 
 type Work =
   | { kind: "exit"; slot: Slot; proc: Process; exit: ExitStatus }

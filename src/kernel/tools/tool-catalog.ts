@@ -7,7 +7,7 @@ import type { Conversations } from "../conversation/conversations.ts";
 import { plan } from "../devices/plan.ts";
 import { searchTool, TOOL_SEARCH } from "../devices/tool-search.ts";
 import type { Permissions } from "../permission/permissions.ts";
-import type { Toolset } from "../process/live-conversation.ts";
+import type { Toolset } from "../process/live-state.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool, StartingMount } from "../process/process-spec.ts";
 import type { ProcessTable } from "../process/process-table.ts";

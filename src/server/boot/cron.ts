@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { CRON } from "../../cron/cron-folder.ts";
 import type { CallingRun } from "../../cron/ports.ts";
 import type { Schedules } from "../../cron/schedules.ts";
-import type { ScheduleCaller } from "../../kernel/process/schedule-caller.ts";
+import type { ScheduleCaller } from "../../kernel/kernel-ports.ts";
 import { type Schedule, SyscallError } from "../../plugin/index.ts";
 import type { KernelEvents } from "./kernel-events.ts";
 import type { LaterParts, MadeSchedules, SchedulesParts } from "./schedules.ts";

@@ -5,7 +5,7 @@ import { toolEnvironment, userEnv } from "../../config/environment/environment.t
 import type { Env } from "../../config/environment/paths.ts";
 import { MCP, mcpMounts } from "../../config/mcp/mcp.ts";
 import type { Settings } from "../../config/settings/settings.ts";
-import { mountPath, mountRules } from "../../kernel/mount/mount-point.ts";
+import { mountPath, mountRules } from "../../kernel/mount/mount-tables.ts";
 import type { MountManager } from "../../kernel/mount-manager.ts";
 import type { Permissions } from "../../kernel/permission/permissions.ts";
 import type { DeviceLease, MountRequest } from "../../kernel/types.ts";

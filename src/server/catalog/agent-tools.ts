@@ -4,7 +4,7 @@ import type { Agent } from "../../config/agents/agents.ts";
 import { MCP } from "../../config/mcp/mcp.ts";
 import { kernelTools } from "../../kernel/devices/kernel-tools.ts";
 import { TOOL_SEARCH } from "../../kernel/devices/tool-search.ts";
-import { toolPrefix } from "../../kernel/mount/mount-point.ts";
+import { toolPrefix } from "../../kernel/mount/mount-tables.ts";
 import { factsOf } from "../../kernel/permission/facts.ts";
 import { Permissions } from "../../kernel/permission/permissions.ts";
 import { isChecked } from "../../kernel/tools/device-call.ts";

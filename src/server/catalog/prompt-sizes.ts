@@ -1,7 +1,7 @@
 /** The parts of an agent's first request with their sizes, for `rnix tools --agent`. */
 
 import { basename } from "node:path";
-import { estimateTokens } from "../../kernel/budget/token-estimate.ts";
+import { estimateTokens } from "../../kernel/budget/tokens.ts";
 import { headParts, type PromptHead } from "../../kernel/conversation/prompt-head.ts";
 import { searchTool, TOOL_SEARCH } from "../../kernel/devices/tool-search.ts";
 import { toolForModel } from "../../kernel/tools/tool-catalog.ts";

@@ -7,7 +7,7 @@ import { mcpServerNames } from "../../config/mcp/mcp-files.ts";
 import { loadProviders } from "../../config/providers/providers.ts";
 import { loadSettings, type Settings } from "../../config/settings/settings.ts";
 import type { DirectCallOpts } from "../../kernel/lifetime/direct-calls.ts";
-import { toolPrefix } from "../../kernel/mount/mount-point.ts";
+import { toolPrefix } from "../../kernel/mount/mount-tables.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { SpawnPorts } from "./plan-spawn.ts";
 import { runEnvironment } from "./run-environment.ts";

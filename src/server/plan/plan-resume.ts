@@ -3,7 +3,7 @@
 import { type Agent, loadAgent } from "../../config/agents/agents.ts";
 import type { ConfigSources } from "../../config/config-sources.ts";
 import { MCP } from "../../config/mcp/mcp.ts";
-import { bareAgent } from "../../kernel/process/bare-agent.ts";
+import { bareAgent } from "../../kernel/process/process-spec.ts";
 import type { AgentInfo, ProcInfo, ProviderChoice } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { projectOf } from "../../store/files/data-dir.ts";

@@ -3,7 +3,7 @@
 import type { StoredJob } from "../../cron/job.ts";
 import type { Conversation, RunOutcome, RunStart } from "../../cron/ports.ts";
 import { limitsOf } from "../../kernel/lifetime/spawn-limits.ts";
-import { bareAgent } from "../../kernel/process/bare-agent.ts";
+import { bareAgent } from "../../kernel/process/process-spec.ts";
 import { resumesByItself } from "../../kernel/resume/auto-resume-rule.ts";
 import type { Limit, ProcInfo } from "../../kernel/types.ts";
 import { readRegular } from "../../lib/regular-file.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { type BudgetLimits, TreeBudget, UNLIMITED } from "../../../src/kernel/budget/budget.ts";
 import { type CallBudget, reserveCall } from "../../../src/kernel/budget/call-budget.ts";
-import { estimateRequest } from "../../../src/kernel/budget/token-estimate.ts";
+import { estimateRequest } from "../../../src/kernel/budget/tokens.ts";
 import type { ModelRequest } from "../../../src/kernel/llm/model-device.ts";
 
 const request: ModelRequest = {

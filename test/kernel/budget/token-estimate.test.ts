@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { estimateRequest, estimateTokens, TokenEstimate } from "../../../src/kernel/budget/token-estimate.ts";
+import { estimateRequest, estimateTokens, TokenEstimate } from "../../../src/kernel/budget/tokens.ts";
 import type { ImageRef } from "../../../src/plugin/index.ts";
 
 test("about four bytes are a token, rounded up, and an empty text has 0", () => {

@@ -1,4 +1,4 @@
-import { estimateRequest } from "../../../src/kernel/budget/token-estimate.ts";
+import { estimateRequest } from "../../../src/kernel/budget/tokens.ts";
 import { type LLMEvent, type LLMRequest, SyscallError } from "../../../src/plugin/index.ts";
 import type { StepRecord } from "../../../src/store/runs/schema.ts";
 import { calls, type KernelHarness, type Model, says, toolDevice } from "../../support/kernel.ts";

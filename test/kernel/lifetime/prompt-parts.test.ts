@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { bareAgent } from "../../../src/kernel/process/bare-agent.ts";
+import { bareAgent } from "../../../src/kernel/process/process-spec.ts";
 import type { AgentInfo, PromptSource, SpawnOpts } from "../../../src/kernel/types.ts";
 import type { OpenContext, Plugin } from "../../../src/plugin/index.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { answerOf, eventOf } from "../../../src/kernel/llm/answer-schema.ts";
+import { answerOf, eventOf } from "../../../src/kernel/llm/answer-reader.ts";
 
 const usage = (counts: object) => {
   const event = eventOf(JSON.stringify({ type: "usage", usage: counts }));

@@ -1,7 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { bareAgent } from "../../../src/kernel/process/bare-agent.ts";
+import { bareAgent } from "../../../src/kernel/process/process-spec.ts";
 import type { ProcInfo } from "../../../src/kernel/types.ts";
 import { sleep } from "../../../src/lib/cancellation.ts";
 import { realClock } from "../../../src/lib/clock.ts";

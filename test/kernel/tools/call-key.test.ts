@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { callKey } from "../../../src/kernel/tools/call-key.ts";
+import { callKey } from "../../../src/kernel/tools/open-calls.ts";
 
 const RUN = "0197c0de-0000-7000-8000-000000000001";
 

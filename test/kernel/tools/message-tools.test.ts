@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { bareAgent } from "../../../src/kernel/process/bare-agent.ts";
+import { bareAgent } from "../../../src/kernel/process/process-spec.ts";
 import type { AgentInfo, SkillInfo, SpawnOpts } from "../../../src/kernel/types.ts";
 import type { LLMRequest } from "../../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, script, silent, toolDevice } from "../../support/kernel.ts";

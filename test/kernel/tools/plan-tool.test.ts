@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { bareAgent } from "../../../src/kernel/process/bare-agent.ts";
+import { bareAgent } from "../../../src/kernel/process/process-spec.ts";
 import type { AgentInfo, SpawnOpts } from "../../../src/kernel/types.ts";
 import { calls, KernelHarness, says, script } from "../../support/kernel.ts";
 

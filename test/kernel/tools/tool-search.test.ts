@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { kernelTools } from "../../../src/kernel/devices/kernel-tools.ts";
 import { searchTools } from "../../../src/kernel/devices/tool-search.ts";
-import { bareAgent } from "../../../src/kernel/process/bare-agent.ts";
+import { bareAgent } from "../../../src/kernel/process/process-spec.ts";
 import type { AgentInfo } from "../../../src/kernel/types.ts";
 import type { Device, LLMRequest } from "../../../src/plugin/index.ts";
 import { calls, KernelHarness, says, script, toolDevice } from "../../support/kernel.ts";

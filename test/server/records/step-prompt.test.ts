@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { bareAgent } from "../../../src/kernel/process/bare-agent.ts";
+import { bareAgent } from "../../../src/kernel/process/process-spec.ts";
 import type { LLMRequest } from "../../../src/plugin/index.ts";
 import type { Run } from "../../../src/server/records/recorded-run.ts";
 import { promptOfStep } from "../../../src/server/records/step-prompt.ts";

@@ -1,17 +1,19 @@
-/** Starts the process of a supervisor's child. */
+/** Starts and stops the process of a supervisor's child. */
 
-import { onceAborted, orAborted, withDeadline } from "../../lib/cancellation.ts";
+import { onceAborted, orAborted, withDeadline, withTimeout } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
-import { SIGTERM } from "../../lib/signals.ts";
+import { SIGKILL, SIGTERM } from "../../lib/signals.ts";
 import type { ExecRequest } from "../../plugin/index.ts";
-import { bareAgent } from "../process/bare-agent.ts";
 import type { Process } from "../process/process.ts";
+import { bareAgent } from "../process/process-spec.ts";
+import type { ProcessTable } from "../process/process-table.ts";
 import { killed, SUSPENDED } from "../process/verdict.ts";
 import type { Agents } from "../tiers/agents.ts";
+import type { Processes } from "../tiers/processes.ts";
 import type { ExitStatus, PID, SpawnOpts } from "../types.ts";
 import { commandTask } from "./command.ts";
-import { type ChildSpec, type ChildStart, type SupervisorSpec, shutdownOf } from "./spec.ts";
+import { type ChildSpec, type ChildStart, type Shutdown, type SupervisorSpec, shutdownOf } from "./spec.ts";
 
 /** The kernel's parts, and the start of a supervisor below another one. */
 export type SupervisorParts = Agents & {
@@ -139,4 +141,40 @@ export async function planned<T extends { opts: SpawnOpts }>(
       throw thrown;
     }
   });
+}
+
+/** How to end a child: by a TERM, or by suspending it with this status. */
+export type Ask = "terminate" | ExitStatus;
+
+/**
+ * Asks the child to end, waits for its grace, then kills it; resolves when it is reaped. `hurry` ends the wait. Returns
+ * the exit status, and whether the child was killed.
+ */
+export async function stopChild(
+  parts: Processes,
+  supervisor: Process,
+  child: Process,
+  { shutdown, ask, hurry }: { shutdown: Shutdown; ask: Ask; hurry: Promise<void> },
+): Promise<{ exit: ExitStatus; killed: boolean }> {
+  if (shutdown !== "brutal_kill") {
+    if (ask === "terminate") parts.signals.signalAll([child], SIGTERM, supervisor);
+    else suspendTree(parts.table, child, ask);
+    const ended = Promise.race([child.done, hurry]);
+    await (shutdown === "infinity" ? ended : withTimeout(parts.clock, shutdown, ended));
+  }
+  const dies = child.exit === undefined;
+  if (dies) parts.signals.signalAll(parts.table.tree(child), SIGKILL, supervisor);
+  const exit = await child.done;
+  await parts.runner.reap(child);
+  return { exit, killed: dies };
+}
+
+/** A nested supervisor suspends its own children, in its order. */
+function suspendTree(table: ProcessTable, proc: Process, status: ExitStatus): void {
+  proc.stop(status);
+  if (proc.spec.kind === "supervisor") return;
+  for (const pid of proc.family.children) {
+    const child = table.find(pid);
+    if (child) suspendTree(table, child, status);
+  }
 }

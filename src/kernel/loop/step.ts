@@ -1,12 +1,15 @@
-/** Writes the steps of one run to its record, and logs their texts. */
+/** The request of a step, and its record. */
 
-import type { LLMAnswer, Message } from "../../plugin/index.ts";
+import type { LLMAnswer, LLMTool, Message } from "../../plugin/index.ts";
 import type { Turns } from "../chat/turns.ts";
+import type { ContextManager } from "../context-manager.ts";
 import { recordOrFail } from "../errors/kernel-errors.ts";
 import { textEntry } from "../events/log-entry.ts";
+import type { ModelRequest } from "../llm/model-device.ts";
 import type { Process } from "../process/process.ts";
 import { actionOf, type FinishedStep, stepRecord, usageSoFar } from "../process/step-record.ts";
 import type { Core } from "../tiers/core.ts";
+import { toolForModel } from "../tools/tool-catalog.ts";
 
 type JournaledAnswer = LLMAnswer & { served?: true; interrupted?: true };
 
@@ -70,5 +73,46 @@ export class StepRecorder {
   log(kind: "text" | "thought" | "inbox", text: string | undefined): void {
     if (!text) return;
     this.#parts.watchers.log(this.#proc, (at) => textEntry(at, kind, text));
+  }
+}
+
+/** The next request of a run: its conversation, and the tools that it shows the model. */
+export class NextRequest {
+  readonly #ctx: ContextManager;
+  readonly #proc: Process;
+  #tools: LLMTool[] = [];
+  /** Tools in the last request. */
+  offered: number | undefined;
+
+  constructor(ctx: ContextManager, proc: Process) {
+    this.#ctx = ctx;
+    this.#proc = proc;
+  }
+
+  /** Builds the request. */
+  build(): ModelRequest {
+    const proc = this.#proc;
+    const prompt = this.#ctx.prompt(proc);
+    return {
+      intent: proc.spec.intent,
+      system_prompt: prompt.systemPrompt,
+      model: proc.model.provider.model,
+      timeout_ms: proc.spec.opts.limits.model_timeout,
+      turn: proc.run.recordedStep,
+      messages: [...prompt.messages],
+      tools: this.#shownTools(),
+      stream: true,
+      effort: proc.model.effort,
+      output_schema: proc.spec.opts.outputSchema,
+    };
+  }
+
+  #shownTools(): LLMTool[] {
+    const { shown } = this.#proc.toolset;
+    if (shown.size > this.#tools.length) {
+      this.#tools = [...shown.values()].map(({ tool }) => toolForModel(tool));
+    }
+    this.offered = this.#tools.length;
+    return this.#tools;
   }
 }
