@@ -14,6 +14,7 @@ import {
   defaultText,
   headerText,
   isLong,
+  optionText,
   wholeLines,
   whyLines,
 } from "../questions/question-text.ts";
@@ -110,10 +111,10 @@ async function asked(
   ask: Listed,
   send: (answers: AskAnswer[]) => Promise<Answered>,
 ): Promise<Answered | null> {
-  const { AskPrompt } = await import("../questions/question-prompt.ts");
+  const { QuestionPrompt } = await import("../questions/question-prompt.ts");
   const { promise, resolve } = Promise.withResolvers<Answered | null>();
   const say = (line: string): void => io.stderr.write(`${line}\n`);
-  const prompt = new AskPrompt(io, {
+  const prompt = new QuestionPrompt(io, {
     say,
     heldMs: 0,
     async send(_id, answers) {
@@ -201,9 +202,9 @@ function questionText(ask: Listed): string {
 
 function permissionLines({ questions, request_id }: Listed): string[] {
   const options = questions.flatMap(({ options: offered }) => offered);
-  return options.map(({ id, label, about }) => {
-    const words = id === "always_project" ? "always --project" : id;
-    return `rnix answer ${request_id} ${words}   ${label}${about ? ` (${about})` : ""}`;
+  return options.map((option) => {
+    const words = option.id === "always_project" ? "always --project" : option.id;
+    return `rnix answer ${request_id} ${words}   ${optionText(option)}`;
   });
 }
 
@@ -213,9 +214,7 @@ function modelQuestionLines(ask: Listed, i: number): string[] {
   const usual = defaultText(question);
   return [
     `  ${headerText(ask, i)}${printable(question.question)}${question.multi ? " (several, with commas)" : ""}`,
-    ...question.options.map(
-      ({ id, label, about }) => `    ${id}  ${printable(label)}${about ? ` (${printable(about)})` : ""}`,
-    ),
+    ...question.options.map((option) => `    ${option.id}  ${optionText(option)}`),
     ...(usual === null ? [] : [`    without an answer: ${usual}`]),
   ];
 }

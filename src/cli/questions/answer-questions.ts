@@ -24,8 +24,8 @@ export async function answerQuestions(
     follower.view.answerWith(send);
     return () => undefined;
   }
-  const { AskPrompt } = await import("./question-prompt.ts");
-  const prompt = new AskPrompt(io, { send, say: (line) => follower.view.say(line) });
+  const { QuestionPrompt } = await import("./question-prompt.ts");
+  const prompt = new QuestionPrompt(io, { send, say: (line) => follower.view.say(line) });
   follower.answerWith(prompt);
   return () => prompt.close();
 }

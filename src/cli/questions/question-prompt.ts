@@ -13,6 +13,8 @@ import {
   closedLine,
   defaultText,
   headerText,
+  LETTERS,
+  optionText,
   timeLeft,
   wholeLines,
   whyLines,
@@ -22,7 +24,7 @@ import { typedAnswer } from "./typed-answer.ts";
 /** A line that comes sooner was typed before the question was seen. */
 const HELD_MS = 1_000;
 
-interface AskPromptPorts {
+interface QuestionPromptPorts {
   send: SendAnswer;
   /** Prints a line. */
   say(line: string): void;
@@ -36,9 +38,9 @@ interface AskPromptPorts {
  * Asks one question at a time. The first answer counts, here or at another client. What was typed before a question was
  * seen never answers it, and an empty line answers nothing, except a question with a default.
  */
-export class AskPrompt {
+export class QuestionPrompt {
   readonly #io: Io;
-  readonly #ports: AskPromptPorts;
+  readonly #ports: QuestionPromptPorts;
   readonly #style: Style;
   readonly #queue: AskUser[] = [];
   /** Questions that were shown here and have no end yet. */
@@ -49,7 +51,7 @@ export class AskPrompt {
   #line: Promise<string | null> | undefined;
   #closed = false;
 
-  constructor(io: Io, ports: AskPromptPorts) {
+  constructor(io: Io, ports: QuestionPromptPorts) {
     this.#io = io;
     this.#ports = ports;
     this.#style = styleOf(io, io.stderr);
@@ -150,20 +152,17 @@ export class AskPrompt {
   }
 }
 
-/** The letters of a permission's choices. */
-const LETTERS: Readonly<Record<string, string>> = { yes: "y", always: "a", always_project: "p", no: "n" };
-/** They take rules in place of the offered ones, and no words: a sentence that begins with "a" allows nothing. */
+/** Choices that take rules and no text, so that a sentence that begins with "a" allows nothing. */
 const WORDLESS: ReadonlySet<string> = new Set(["always", "always_project"]);
 
 function choices({ options }: AskQuestion): Record<string, string> {
-  return Object.fromEntries(options.map(({ id }, i) => [LETTERS[id] ?? String(i + 1), id]));
+  const letters = new Map(Object.entries(LETTERS).map(([letter, id]) => [id, letter]));
+  return Object.fromEntries(options.map(({ id }, i) => [letters.get(id) ?? String(i + 1), id]));
 }
 
 function optionLines(ask: AskUser, question: AskQuestion): string[] {
   const marks = Object.keys(choices(question));
-  const lines = question.options.map(
-    ({ label, about }, i) => `  ${marks[i]}  ${printable(label)}${about ? ` (${printable(about)})` : ""}`,
-  );
+  const lines = question.options.map((option, i) => `  ${marks[i]}  ${optionText(option)}`);
   const edits = question.options.some(({ id }) => WORDLESS.has(id)) ? ", after a or p another rule" : "";
   if (ask.call)
     return [...lines, `  after y an instruction may follow, after n a reason for the model${edits}`];

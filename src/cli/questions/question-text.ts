@@ -28,6 +28,18 @@ export function headerText({ questions }: AskUser, i: number): string {
   return parts.length === 0 ? "" : `${parts.join(" ")}: `;
 }
 
+/** The letters that select the options of a permission. */
+export const LETTERS: Readonly<Record<string, string>> = {
+  y: "yes",
+  a: "always",
+  p: "always_project",
+  n: "no",
+};
+
+export function optionText({ label, about }: AskQuestion["options"][number]): string {
+  return printable(label) + (about ? ` (${printable(about)})` : "");
+}
+
 /** What counts without an answer; null: nothing. */
 export function defaultText({ options, default: ids = [], default_text }: AskQuestion): string | null {
   const labels = options.filter(({ id }) => ids.includes(id)).map(({ label }) => printable(label));

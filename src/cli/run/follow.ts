@@ -8,7 +8,7 @@ import type { Io } from "../io.ts";
 import type { Heartbeat } from "../output/heartbeat.ts";
 import { PlainView } from "../output/plain-view.ts";
 import type { RunOutput } from "../output/run-output.ts";
-import type { AskPrompt } from "../questions/question-prompt.ts";
+import type { QuestionPrompt } from "../questions/question-prompt.ts";
 import type { Attention } from "../terminal/attention.ts";
 import type { LiveOptions } from "../terminal/live-view.ts";
 
@@ -31,7 +31,7 @@ export class Follower {
   #ref: ProcRef = { pid: 0, uuid: "" };
   /** The last object is printed. */
   #hasEnded = false;
-  #asker: Pick<AskPrompt, "ask" | "over"> | null = null;
+  #asker: Pick<QuestionPrompt, "ask" | "over"> | null = null;
 
   constructor(
     io: Io,
@@ -61,7 +61,7 @@ export class Follower {
   }
 
   /** Gives the run's questions to a prompt, where a person can answer them. */
-  answerWith(asker: Pick<AskPrompt, "ask" | "over"> | null): void {
+  answerWith(asker: Pick<QuestionPrompt, "ask" | "over"> | null): void {
     this.#asker = asker;
   }
 

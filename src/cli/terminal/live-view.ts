@@ -14,7 +14,7 @@ import { liveLines } from "./blocks/live.ts";
 import { CommittedOutput } from "./committed-output.ts";
 import { Keyboard } from "./keyboard.ts";
 import { type Look, lookOf } from "./look.ts";
-import { AskPanel } from "./questions/question-panel.ts";
+import { QuestionPanel } from "./questions/question-panel.ts";
 import { ReadingPace } from "./reading-pace.ts";
 import { type Frame, Screen } from "./screen.ts";
 import { TranscriptPrinter } from "./transcript-printer.ts";
@@ -57,7 +57,7 @@ export class LiveView implements RunOutput, InputSlot {
   filter: InputSlot["filter"] = null;
   /** Esc at a question: it is refused, and the user wants to say something else. */
   onInterrupt: (() => void) | null = null;
-  #asks: AskPanel | null = null;
+  #asks: QuestionPanel | null = null;
   /** The id of the terminal's own question. */
   #own = "";
   readonly #screen: RunScreen;
@@ -124,7 +124,7 @@ export class LiveView implements RunOutput, InputSlot {
 
   /** Asks the run's questions in the place of the input line. */
   answerWith(send: SendAnswer): void {
-    this.#asks = new AskPanel({
+    this.#asks = new QuestionPanel({
       send,
       now: () => realClock.now(),
       say: (line) => this.say(line),

@@ -10,6 +10,7 @@ import {
   askerText,
   defaultText,
   headerText,
+  LETTERS,
   wholeLines,
   whyLines,
 } from "../../questions/question-text.ts";
@@ -17,7 +18,7 @@ import { defaultAnswer } from "../../questions/typed-answer.ts";
 import { cutTo, type Look, wrapTo } from "../look.ts";
 
 /** What the person has chosen and typed so far. */
-export interface AskState {
+export interface QuestionState {
   /** Answers to the questions before the current one. */
   given: readonly AskAnswer[];
   /** The option that Enter chooses; after the last one of a model's question: the person's own words. */
@@ -26,12 +27,12 @@ export interface AskState {
   marked: readonly string[];
   /** The text that is typed: added to the selected option, or the person's own answer. null: none is typed. */
   text: string | null;
-  /** Numbers or a letter that have just chosen options, which may turn out to begin words; and the state before them. */
-  typed: { keys: string; before: AskState } | null;
+  /** Characters that have just selected options. If they turn out to begin a text, `before` is restored. */
+  typed: { keys: string; before: QuestionState } | null;
 }
 
 /** The state of the question after those in `given`: its default is chosen, and one without options takes a text. */
-export function freshAsk({ questions }: AskUser, given: readonly AskAnswer[] = []): AskState {
+export function freshQuestion({ questions }: AskUser, given: readonly AskAnswer[] = []): QuestionState {
   const { options = [], multi = false, default: usual = [] } = questions[given.length] ?? {};
   const isPermission = options.some(({ id }) => id === "no");
   const at = isPermission ? 0 : options.findIndex(({ id }) => usual.includes(id));
@@ -39,14 +40,11 @@ export function freshAsk({ questions }: AskUser, given: readonly AskAnswer[] = [
   return { given, selected: Math.max(0, at), marked, text: options.length === 0 ? "" : null, typed: null };
 }
 
-/** What a key did: a new state, all answers, or null: it is no key of the question. `interrupts`: the person wants to say something else. */
-export type AskResult = { state: AskState } | { answers: AskAnswer[]; interrupts?: boolean } | null;
+/** The effect of a key: a new state, or all answers; null for a key without a meaning here. `interrupts`: by Esc. */
+export type QuestionResult = { state: QuestionState } | { answers: AskAnswer[]; interrupts?: boolean } | null;
 
-/** The letters of a permission's choices. */
-const LETTERS: Readonly<Record<string, string>> = { y: "yes", a: "always", p: "always_project", n: "no" };
-
-/** Only Enter answers, and Esc: a number or a letter selects an option, because it may begin a sentence. */
-export function askKey(ask: AskUser, state: AskState, data: string): AskResult {
+/** Enter answers, and Esc refuses. A number or a letter only selects an option: it may begin a sentence. */
+export function questionKey(ask: AskUser, state: QuestionState, data: string): QuestionResult {
   const question = questionOf(ask, state);
   if (state.text !== null) return textKey(ask, state, state.text, data);
   if (isPrintable(data)) return typedKey(ask, question, state, data);
@@ -60,8 +58,8 @@ export function askKey(ask: AskUser, state: AskState, data: string): AskResult {
   return matchesKey(data, "enter") ? chosen(ask, state) : null;
 }
 
-/** A pasted text chooses nothing: it is part of the text, or the person's own answer; null beside a permission. */
-export function askPaste(ask: AskUser, state: AskState, text: string): AskResult {
+/** A pasted text selects no option: it is added to the typed text, or begins an own answer. null for a permission. */
+export function questionPaste(ask: AskUser, state: QuestionState, text: string): QuestionResult {
   const line = text.replaceAll("\n", " ");
   if (state.text !== null) return { state: { ...state, text: state.text + line } };
   return ask.call === null ? ownWords(questionOf(ask, state), state, line) : null;
@@ -72,25 +70,20 @@ export function isPrintable(data: string): boolean {
   return /^[^\p{Cc}]/u.test(data);
 }
 
-interface AskSize extends TerminalSize {
+interface QuestionSize extends TerminalSize {
   /** How many questions there are with this one. */
   waiting: number;
   /** How long it still waits; null: as long as the conversation is open. */
   left: string | null;
-  /** The input line below holds a message, which Enter sends. */
+  /** The input line below has a message: Enter sends it. */
   isBeside?: boolean;
 }
 
-/** The block, at most `rows` lines. */
-export function askLines(ask: AskUser, state: AskState, size: AskSize, look: Look): string[] {
-  return askView(ask, state, size, look).lines;
-}
-
-/** The block, and whether it shows only a part of the call. */
-export function askView(
+/** The block in at most `rows` lines, and whether it shows only a part of the call. */
+export function questionView(
   ask: AskUser,
-  state: AskState,
-  { columns, rows, waiting, left, isBeside = false }: AskSize,
+  state: QuestionState,
+  { columns, rows, waiting, left, isBeside = false }: QuestionSize,
   look: Look,
 ): { lines: string[]; isCut: boolean } {
   const question = questionOf(ask, state);
@@ -132,8 +125,8 @@ export function askView(
 
 const BESIDE = "Enter sends your message, an arrow key turns to the question";
 
-/** A number or a letter selects. Other words are the person's own answer to a question, or null: a message. */
-function typedKey(ask: AskUser, question: AskQuestion, state: AskState, key: string): AskResult {
+/** A number or a letter selects. Other text is an own answer; null for a permission, where it is a message. */
+function typedKey(ask: AskUser, question: AskQuestion, state: QuestionState, key: string): QuestionResult {
   const { keys, before } = state.typed ?? { keys: "", before: state };
   const typed = { keys: keys + key, before };
   if (question.multi && key === " ") return { state: { ...toggled(question, state), typed } };
@@ -146,14 +139,14 @@ function typedKey(ask: AskUser, question: AskQuestion, state: AskState, key: str
   return { state: { ...(question.multi ? toggled(question, next) : next), typed } };
 }
 
-/** What is typed becomes an answer of its own, with the keys that seemed to choose. */
-function ownWords({ options }: AskQuestion, state: AskState, text: string): AskResult {
+/** Begins an own answer; characters that had selected options are its beginning. */
+function ownWords({ options }: AskQuestion, state: QuestionState, text: string): QuestionResult {
   const { keys, before } = state.typed ?? { keys: "", before: state };
   const words = (keys + text).trimStart();
   return { state: words === "" ? state : { ...before, selected: options.length, text: words } };
 }
 
-function textKey(ask: AskUser, state: AskState, text: string, data: string): AskResult {
+function textKey(ask: AskUser, state: QuestionState, text: string, data: string): QuestionResult {
   const isOnly = questionOf(ask, state).options.length === 0;
   if (matchesKey(data, "escape") && isOnly) return refused(ask);
   if (matchesKey(data, "escape") || matchesKey(data, "tab"))
@@ -165,26 +158,26 @@ function textKey(ask: AskUser, state: AskState, text: string, data: string): Ask
   return { state: isPrintable(data) ? { ...state, text: text + data } : state };
 }
 
-function chosen(ask: AskUser, state: AskState): AskResult {
+function chosen(ask: AskUser, state: QuestionState): QuestionResult {
   const question = questionOf(ask, state);
   const isOwn = !ask.call && state.selected === question.options.length;
   if (isOwn && state.text === null) return { state: { ...state, text: "" } };
   const answer = answerOf(ask, question, state);
   if (answer === null) return { state };
   const given = [...state.given, answer];
-  return given.length < ask.questions.length ? { state: freshAsk(ask, given) } : { answers: given };
+  return given.length < ask.questions.length ? { state: freshQuestion(ask, given) } : { answers: given };
 }
 
 /** What Enter answers now; null: nothing. */
 function answerOf(
   ask: AskUser,
   question: AskQuestion,
-  { selected, marked, text: typed }: AskState,
+  { selected, marked, text: typed }: QuestionState,
 ): AskAnswer | null {
   const text = typed?.trim() ?? "";
   if (question.options.length === 0 && text === "") return defaultAnswer(question);
   const option = question.options[selected]?.id;
-  // The person's own words take the place of the option; beside a permission they are an instruction.
+  // A text replaces the option of a question; to a permission it adds an instruction.
   const replaces = !ask.call && text !== "";
   const choices = question.multi ? [...marked] : option === undefined || replaces ? [] : [option];
   if (choices.length === 0 && text === "") return null;
@@ -193,7 +186,7 @@ function answerOf(
 }
 
 /** With "always" the person edits its rules; any other text begins empty. */
-function firstText({ call }: AskUser, { options }: AskQuestion, { selected }: AskState): string {
+function firstText({ call }: AskUser, { options }: AskQuestion, { selected }: QuestionState): string {
   return isAlways(options[selected]?.id) ? (call?.always.join(", ") ?? "") : "";
 }
 
@@ -202,21 +195,21 @@ function isAlways(id: string | undefined): boolean {
 }
 
 /** No to a permission; the model's questions stay without an answer. */
-function refused({ call, questions }: AskUser): AskResult {
+function refused({ call, questions }: AskUser): QuestionResult {
   return { answers: questions.map(() => ({ choices: call ? ["no"] : [] })), interrupts: true };
 }
 
-function moved(ask: AskUser, state: AskState, by: number): AskResult {
+function moved(ask: AskUser, state: QuestionState, by: number): QuestionResult {
   const count = Math.max(1, rowsOf(ask, questionOf(ask, state)).length);
   return { state: { ...state, selected: (state.selected + by + count) % count, typed: null } };
 }
 
 /** To the question before. */
-function back(ask: AskUser, { given }: AskState): AskResult {
-  return given.length === 0 ? null : { state: freshAsk(ask, given.slice(0, -1)) };
+function back(ask: AskUser, { given }: QuestionState): QuestionResult {
+  return given.length === 0 ? null : { state: freshQuestion(ask, given.slice(0, -1)) };
 }
 
-function toggled({ options }: AskQuestion, state: AskState): AskState {
+function toggled({ options }: AskQuestion, state: QuestionState): QuestionState {
   const id = options[state.selected]?.id;
   if (id === undefined) return state;
   const { marked } = state;
@@ -242,7 +235,7 @@ function optionOf(ask: AskUser, question: AskQuestion, data: string): number {
 function optionLines(
   ask: AskUser,
   question: AskQuestion,
-  { selected, marked }: AskState,
+  { selected, marked }: QuestionState,
   at: number,
   columns: number,
   look: Look,
@@ -261,7 +254,7 @@ function optionLines(
     .map((line) => (isSelected ? look.cyan(line) : line));
 }
 
-function hintOf(ask: AskUser, question: AskQuestion, { text, selected, given }: AskState): string {
+function hintOf(ask: AskUser, question: AskQuestion, { text, selected, given }: QuestionState): string {
   const before = given.length > 0 ? ", Left goes back" : "";
   if (ask.call === null) {
     const usual = question.options.length === 0 ? defaultText(question) : null;
@@ -277,12 +270,12 @@ function hintOf(ask: AskUser, question: AskQuestion, { text, selected, given }: 
   return `Enter chooses${add}, Esc: no`;
 }
 
-function textLabel({ call }: AskUser, { options }: AskQuestion, { selected }: AskState): string {
+function textLabel({ call }: AskUser, { options }: AskQuestion, { selected }: QuestionState): string {
   if (call === null) return "your answer";
   const id = options[selected]?.id;
   return isAlways(id) ? "always allow" : id === "no" ? "why not" : "instruction";
 }
 
-function questionOf({ questions }: AskUser, { given }: AskState): AskQuestion {
+function questionOf({ questions }: AskUser, { given }: QuestionState): AskQuestion {
   return questions[given.length] ?? { question: "", options: [], multi: false, text: true };
 }

@@ -9,24 +9,24 @@ import type { SendAnswer } from "../../output/run-output.ts";
 import { askedLine, timeLeft, wholeLines } from "../../questions/question-text.ts";
 import { cutTo, type Look } from "../look.ts";
 import {
-  type AskResult,
-  type AskState,
-  askKey,
-  askPaste,
-  askView,
-  freshAsk,
+  freshQuestion,
   isPrintable,
+  type QuestionResult,
+  type QuestionState,
+  questionKey,
+  questionPaste,
+  questionView,
 } from "./question-block.ts";
 
-/** For this time a new question takes no key, and for this time after a typed character no Enter and no character. */
+/** A new question ignores keys for this time, and so does a question after a character that was typed elsewhere. */
 const HELD_MS = 1_000;
 
-/** Keys that turn to the question, also from a text. */
+/** Keys that give the question the focus, also while a message is typed. */
 const TURNING = ["up", "down", "tab", "escape"] as const;
-/** Without a text to act on, these do nothing in the first moment of a question. */
+/** Ignored while a question is new, unless a message is typed: the user pressed them before the question appeared. */
 const CHOOSING = ["up", "down", "left", "right", "tab", "enter", "backspace"] as const;
 
-interface AskPanelPorts {
+interface QuestionPanelPorts {
   send: SendAnswer;
   /** Wall time in ms. */
   now(): number;
@@ -40,21 +40,21 @@ interface AskPanelPorts {
   type(key: string): void;
 }
 
-export class AskPanel {
-  readonly #ports: AskPanelPorts;
+export class QuestionPanel {
+  readonly #ports: QuestionPanelPorts;
   #queue: AskUser[] = [];
-  #state: AskState | null = null;
-  /** A key has turned to the question: what follows is meant for it. */
-  #isMeant = false;
-  /** The question that has been answered here, until its end is known. */
+  #state: QuestionState | null = null;
+  /** A key was used by the question: it gets the next ones, too. */
+  #hasFocus = false;
+  /** The id of the question that was answered here, until the daemon reports its end. */
   #sent: string | null = null;
-  /** The block shows only the beginning of the call, and whether all of it was printed above. */
+  /** The block shows only the beginning of the call; `#isPrinted`: the whole was printed above. */
   #isCut = false;
   #isPrinted = false;
   #shownAt = 0;
   #lastTypedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(ports: AskPanelPorts) {
+  constructor(ports: QuestionPanelPorts) {
     this.#ports = ports;
   }
 
@@ -66,7 +66,7 @@ export class AskPanel {
   /** Whether the question takes every key: the person does not type something else. */
   get isActive(): boolean {
     if (this.#current === undefined || this.#sent !== null || this.#isNew) return false;
-    return this.#isMeant || !this.#isTyping;
+    return this.#hasFocus || !this.#isTyping;
   }
 
   ask(question: AskUser): void {
@@ -92,22 +92,22 @@ export class AskPanel {
 
   /** Returns whether the question has taken the key. */
   key(data: string): boolean {
-    return this.#take((ask, state) => (this.#isForLine(data) ? null : askKey(ask, state, data)), data);
+    return this.#take((ask, state) => (this.#isForLine(data) ? null : questionKey(ask, state, data)), data);
   }
 
   /** The same for a pasted text. */
   paste(text: string): boolean {
-    return this.#take((ask, state) => (this.#isForLine(text) ? null : askPaste(ask, state, text)), text);
+    return this.#take((ask, state) => (this.#isForLine(text) ? null : questionPaste(ask, state, text)), text);
   }
 
-  #take(read: (ask: AskUser, state: AskState) => AskResult, data: string): boolean {
+  #take(read: (ask: AskUser, state: QuestionState) => QuestionResult, data: string): boolean {
     const ask = this.#current;
     const isOpen = ask !== undefined && this.#sent === null;
     const { holdsText, now } = this.#ports;
     if (isOpen && this.#isNew && !holdsText() && CHOOSING.some((key) => matchesKey(data, key))) return true;
     const isTurning = isOpen && !this.#isNew && TURNING.some((key) => matchesKey(data, key));
     if (isOpen && (isTurning || this.isActive)) {
-      this.#state ??= freshAsk(ask);
+      this.#state ??= freshQuestion(ask);
       const result = read(ask, this.#state);
       if (result !== null) {
         this.#did(ask, result);
@@ -119,15 +119,15 @@ export class AskPanel {
     return false;
   }
 
-  /** Beside a text that is typed, a question is answered by keys that are none of the text: first an arrow, Tab or Esc. */
+  /** While a message is typed, keys belong to it, until an arrow, Tab or Esc gives the question the focus. */
   #isForLine(data: string): boolean {
-    if (this.#isMeant || !this.#ports.holdsText()) return false;
+    if (this.#hasFocus || !this.#ports.holdsText()) return false;
     return !TURNING.some((key) => matchesKey(data, key));
   }
 
-  /** What seemed to choose an option was the beginning of a message. */
-  #beginMessage({ typed }: AskState): void {
-    this.#isMeant = false;
+  /** The characters that had selected an option begin a message. */
+  #beginMessage({ typed }: QuestionState): void {
+    this.#hasFocus = false;
     if (typed === null) return;
     this.#state = typed.before;
     for (const key of typed.keys) this.#ports.type(key);
@@ -143,9 +143,9 @@ export class AskPanel {
       return [look.yellow(cutTo(what, size.columns, look))];
     }
     const left = timeLeft(ask, this.#ports.now());
-    const isBeside = !this.#isMeant && this.#ports.holdsText();
-    const state = this.#state ?? freshAsk(ask);
-    const view = askView(ask, state, { ...size, waiting: this.#queue.length, left, isBeside }, look);
+    const isBeside = !this.#hasFocus && this.#ports.holdsText();
+    const state = this.#state ?? freshQuestion(ask);
+    const view = questionView(ask, state, { ...size, waiting: this.#queue.length, left, isBeside }, look);
     this.#isCut = view.isCut;
     return view.lines;
   }
@@ -171,21 +171,21 @@ export class AskPanel {
 
   #begin(): void {
     this.#state = null;
-    this.#isMeant = false;
+    this.#hasFocus = false;
     this.#sent = null;
     this.#isCut = false;
     this.#isPrinted = false;
     this.#shownAt = this.#ports.now();
   }
 
-  #did(ask: AskUser, result: NonNullable<AskResult>): void {
-    this.#isMeant = true;
+  #did(ask: AskUser, result: NonNullable<QuestionResult>): void {
+    this.#hasFocus = true;
     if ("state" in result) {
       this.#state = result.state;
       return;
     }
     const { answers, interrupts } = result;
-    // A yes is to what was seen: what was cut is printed, and Enter asked for once more.
+    // The user has seen a part only: print the whole, and wait for Enter again.
     if (
       this.#isCut &&
       !this.#isPrinted &&

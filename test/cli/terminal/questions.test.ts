@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import { lookOf } from "../../../src/cli/terminal/look.ts";
 import {
-  type AskState,
-  askKey,
-  askLines,
-  freshAsk,
+  freshQuestion,
+  type QuestionState,
+  questionKey,
+  questionView,
 } from "../../../src/cli/terminal/questions/question-block.ts";
-import { AskPanel } from "../../../src/cli/terminal/questions/question-panel.ts";
+import { QuestionPanel } from "../../../src/cli/terminal/questions/question-panel.ts";
 import { widthOf } from "../../../src/cli/terminal/width.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import type { AskAnswer, AskUser } from "../../../src/protocol/methods.ts";
@@ -58,10 +58,10 @@ function permission(more: Partial<AskUser> = {}, command = "git push"): AskUser 
 function after(
   ask: AskUser,
   ...keys: (string | undefined)[]
-): { state: AskState } | { answers: AskAnswer[] } {
-  let state = freshAsk(ask);
+): { state: QuestionState } | { answers: AskAnswer[] } {
+  let state = freshQuestion(ask);
   for (const key of keys) {
-    const result = askKey(ask, state, key ?? "");
+    const result = questionKey(ask, state, key ?? "");
     if (result === null) continue;
     if ("answers" in result) return { answers: result.answers };
     state = result.state;
@@ -183,7 +183,7 @@ describe("the keys of a model's question", () => {
       { question: "Why?", default_text: "no reason" },
     );
     const size = { columns: 80, rows: 20, waiting: 1, left: "5m" };
-    expect(askLines(ask, freshAsk(ask), size, LOOK)).toEqual([
+    expect(questionView(ask, freshQuestion(ask), size, LOOK).lines).toEqual([
       "? coder (agent of process 3) needs your answer",
       "  Colour (1/2): Question 1?",
       "  1 red",
@@ -191,8 +191,8 @@ describe("the keys of a model's question", () => {
       "  3 something else: your own words",
       "  Enter chooses, Esc: no answer - 5m left",
     ]);
-    const second = freshAsk(ask, [{ choices: ["1"] }]);
-    expect(askLines(ask, second, size, LOOK).slice(1)).toEqual([
+    const second = freshQuestion(ask, [{ choices: ["1"] }]);
+    expect(questionView(ask, second, size, LOOK).lines.slice(1)).toEqual([
       "  2/2: Why?",
       "  your answer: |",
       "  Enter sends it, empty: no reason, Left goes back, Esc: no answer - 5m left",
@@ -203,7 +203,7 @@ describe("the keys of a model's question", () => {
 describe("the lines", () => {
   test("name who asks, what, why and the choices", () => {
     const size = { columns: 80, rows: 20, waiting: 2, left: "5m" };
-    expect(askLines(permission(), freshAsk(permission()), size, LOOK)).toEqual([
+    expect(questionView(permission(), freshQuestion(permission()), size, LOOK).lines).toEqual([
       "? coder (agent of process 3) needs your answer - 1 of 2",
       "  Bash git push",
       "  asked because of the ask rule Bash",
@@ -216,12 +216,12 @@ describe("the lines", () => {
   });
 
   test("continue a long choice below its words", () => {
-    const lines = askLines(
+    const lines = questionView(
       permission(),
-      freshAsk(permission()),
+      freshQuestion(permission()),
       { columns: 40, rows: 20, waiting: 1, left: "5m" },
       LOOK,
-    );
+    ).lines;
     const at = lines.findIndex((line) => line.includes("2 Always"));
     expect(lines[at + 1]).toMatch(/^ {4}\w/);
   });
@@ -236,7 +236,12 @@ describe("the lines", () => {
       [40, 14],
       [24, 16],
     ] as const) {
-      const lines = askLines(ask, freshAsk(ask), { columns, rows, waiting: 1, left: "5m" }, LOOK);
+      const lines = questionView(
+        ask,
+        freshQuestion(ask),
+        { columns, rows, waiting: 1, left: "5m" },
+        LOOK,
+      ).lines;
       expect(lines.length).toBeLessThanOrEqual(rows);
       for (const line of lines) expect(widthOf(line)).toBeLessThanOrEqual(columns);
       expect(lines.join("\n")).toContain("3 No");
@@ -250,7 +255,7 @@ describe("a panel", () => {
     const said: string[] = [];
     const clock = { now: 0, typed: "" };
     let interrupts = 0;
-    const made = new AskPanel({
+    const made = new QuestionPanel({
       send: async (id, answers) => {
         fails();
         sent.push([id, answers]);
