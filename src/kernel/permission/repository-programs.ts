@@ -1,23 +1,25 @@
 /** What a repository's own configuration makes git run or read while it only reads. */
 
-import { existsSync, readdirSync, statSync } from "node:fs";
+import { existsSync, lstatSync, readdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { errnoOf } from "../../lib/error-detail.ts";
+import { isWithin, realOrSame } from "../../lib/inner-path.ts";
 import { readRegularSync } from "../../lib/regular-file.ts";
 import { SyscallError } from "../../plugin/index.ts";
+import { namesIn } from "./shell-lexer.ts";
 
 /** Sections and keys that name nothing which a reading command runs, or reads outside of the repository. */
 const HARMLESS = new RegExp(
   `^(?:user|author|committer|branch|submodule|pull|push|merge|mergetool|rebase|fetch|commit|tag|gui|color|credential|advice|init|http
   |url|lfs|gitflow|rerere|receive|stash|maintenance|gc|pack|feature|column|versionsort|sendemail|alias|am|apply|i18n|pager|index
-  |status|difftool|checkout|clean|interactive|notes|transfer|uploadpack|worktree|pretty|blame|grep|cherry|hub|svn-remote
+  |status|difftool|checkout|clean|interactive|notes|transfer|uploadpack|worktree|pretty|grep|cherry|hub|svn-remote
   |github-pr-owner-number)\\.
   |^core\\.(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol|safecrlf
   |abbrev|bigfilethreshold|checkstat|commentchar|compression|editor|pager|sshcommand|askpass|gitproxy|longpaths|quotepath
   |sharedrepository|sparsecheckout|sparsecheckoutcone|trustctime|untrackedcache|whitespace|multipackindex|preloadindex
   |protecthfs|protectntfs|hidedotfiles|fscache|commitgraph|deltabasecachelimit|packedgitlimit|packedgitwindowsize)$
   |^extensions\\.(?:worktreeconfig|preciousobjects|relativeworktrees)$|^remote\\.\\*\\.(?!promisor|partialclone|vcs)
-  |^log\\.(?!showsignature)|^format\\.(?!pretty)|^diff\\.(?!external|orderfile)[a-z]+$
+  |^blame\\.(?!ignorerevsfile)|^log\\.(?!showsignature)|^format\\.(?!pretty)|^diff\\.(?!external|orderfile)[a-z]+$
   |^diff\\.\\*\\.(?:x?funcname|wordregex|binary|algorithm)$|^filter\\.\\*\\.required$`.replaceAll(
     /\n */g,
     "",
@@ -54,8 +56,9 @@ export function settingThatActs(folder: string, isQuiet: boolean): string | null
 
 function inWorkTree(top: string, isQuiet: boolean, depth: number): string | null {
   const entry = join(top, ".git");
-  const stat = statSync(entry, { throwIfNoEntry: false });
+  const stat = lstatSync(entry, { throwIfNoEntry: false });
   if (!stat) return null;
+  if (stat.isSymbolicLink()) return "a .git that is a link";
   const link = stat.isFile() ? /^gitdir: (.*)/.exec(textOf(entry) ?? "")?.[1] : ".git";
   if (link === undefined || depth > 8) return "a .git that is not understood";
   const own = resolve(top, link.trim());
@@ -65,11 +68,41 @@ function inWorkTree(top: string, isQuiet: boolean, depth: number): string | null
     const found = actingIn(textOf(file) ?? "", top, isQuiet);
     if (found !== null) return found;
   }
+  const elsewhere = leadingElsewhere({ entry, own, common, isFile: stat.isFile() });
+  if (elsewhere !== null) return elsewhere;
   const submodules = submodulesOf(own);
   if (submodules === null) return "an index that is not understood";
   for (const path of submodules) {
     const found = inWorkTree(join(top, path), isQuiet, depth + 1);
     if (found !== null) return found;
+  }
+  return null;
+}
+
+/** Folders of a repository in which a link, or a list of other folders, makes git print files from elsewhere. */
+const LINKABLE = namesIn(
+  ". info objects objects/info objects/pack refs refs/heads refs/tags refs/remotes logs rebase-merge rebase-apply sequencer",
+);
+
+interface Repository {
+  /** The `.git` in the work tree. */
+  entry: string;
+  own: string;
+  common: string;
+  isFile: boolean;
+}
+
+/** Of a file `.git`, only a linked work tree of git's leads to a repository that leads back to it. */
+function leadingElsewhere({ entry, own, common, isFile }: Repository): string | null {
+  const back = isFile ? resolve(own, textOf(join(own, "gitdir"))?.trim() ?? ".") : entry;
+  if (realOrSame(back) !== realOrSame(entry)) return "a .git that leads elsewhere";
+  if (common !== (isFile ? dirname(dirname(own)) : own)) return "a .git that leads elsewhere";
+  if (existsSync(join(common, "objects/info/alternates"))) return "the objects of another folder";
+  for (const dir of new Set([own, common].flatMap((top) => [...LINKABLE].map((name) => join(top, name))))) {
+    if (!existsSync(dir)) continue;
+    const entries = readdirSync(dir, { withFileTypes: true });
+    const link = entries.find((one) => one.isSymbolicLink() && one.name !== "hooks");
+    if (link) return `the link ${link.name}`;
   }
   return null;
 }
@@ -92,6 +125,8 @@ function actingIn(config: string, top: string, isQuiet: boolean): string | null 
 
 function isHarmless(setting: string, value: string, top: string, isQuiet: boolean): boolean {
   if (HARMLESS.test(setting) || (isQuiet && QUIETED.test(setting))) return true;
+  if (setting === "blame.ignorerevsfile")
+    return /^[\w./-]+$/.test(value) && isWithin(realOrSame(top), realOrSame(resolve(top, value)));
   if (setting === "core.fsmonitor") return /^(?:true|false)?$/.test(value);
   if (setting === "core.hookspath") return !/["\\~]/.test(value) && !existsSync(resolve(top, value, HOOK));
   return setting.startsWith("filter.*.") && LFS.test(value);

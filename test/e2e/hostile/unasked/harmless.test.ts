@@ -350,6 +350,46 @@ test("git is quiet with variables, beside allowed programs and in background uni
   expect(machine.has("ran")).toBe(false);
 });
 
+test("git is asked for where a repository leads to another one, and not in a linked work tree", async () => {
+  await using machine = new Machine({ git: true });
+  const secret = join(machine.elsewhere, "secret");
+  machine.git("init", "--quiet", secret);
+  machine.write(join(secret, "pw.txt"), "hunter2\n");
+  const author = ["-c", "user.name=a", "-c", "user.email=a@b.c"];
+  for (const dir of [secret, machine.project]) {
+    machine.git("-C", dir, "add", ".");
+    machine.git("-C", dir, ...author, "commit", "--quiet", "--allow-empty", "-m", "a");
+  }
+  const other = join(secret, ".git");
+  const fresh = (dir: string): string => {
+    machine.git("init", "--quiet", dir);
+    return join(machine.project, dir, ".git");
+  };
+  machine.write("by-file/.git", `gitdir: ${other}\n`);
+  mkdirSync(join(machine.project, "by-link"));
+  symlinkSync(other, join(machine.project, "by-link/.git"));
+  machine.write(join(fresh("by-common"), "commondir"), `${other}\n`);
+  machine.write(join(fresh("by-alternates"), "objects/info/alternates"), `${other}/objects\n`);
+  symlinkSync(join(secret, "pw.txt"), join(fresh("by-refs"), "packed-refs"));
+  symlinkSync(join(other, "refs/heads"), join(fresh("by-folder"), "refs/tags/x"));
+  machine.git("-C", "by-refs", "config", "blame.ignoreRevsFile", "no-revs");
+  fresh("by-revs");
+  machine.git("-C", "by-revs", "config", "blame.ignoreRevsFile", join(secret, "pw.txt"));
+  const names = ["file", "link", "common", "alternates", "refs", "folder", "revs"].map(
+    (name) => `by-${name}`,
+  );
+  const results = await resultsOf(
+    machine,
+    names.map((name) => `cd ${name} && git log --all -p`),
+  );
+  expect(names.filter((_, i) => !results[i]?.includes("(asked because `git` would follow "))).toEqual([]);
+  expect(results.join()).not.toContain("hunter2");
+  machine.git("worktree", "add", "--quiet", "tree");
+  machine.git("-C", "tree", "config", "blame.ignoreRevsFile", ".no-revs");
+  for (const result of await resultsOf(machine, ["cd tree && git log --oneline", "git -C tree status"]))
+    expect(result).not.toContain("needs a person's yes");
+});
+
 test("git is asked for where a submodule's configuration names a program", async () => {
   await using machine = new Machine({ git: true });
   const program = trap(machine);
