@@ -1,8 +1,9 @@
 /** The service `search` of drivers: the derived index, for one plugin in one project. */
 
+import { z } from "zod";
+import { issueText } from "../../lib/issue-text.ts";
 import {
   type Search,
-  type SearchDocument,
   type SearchHit,
   type SearchQuery,
   type SearchScope,
@@ -12,12 +13,47 @@ import type { DocumentTarget, IndexHit } from "../../store/search/requests.ts";
 import type { SearchIndex } from "../../store/search/search-index.ts";
 
 const MAX_HITS = 1_000;
-const MAX_QUERY_CHARS = 4_096;
-const MAX_TEXT_CHARS = 65_536;
-const MAX_DOCUMENTS = 10_000;
 const MAX_PUT_CHARS = 16 * 1024 * 1024;
-const MAX_NAME_CHARS = 1_024;
-const COLLECTION = /^[A-Za-z0-9._-]{1,64}$/;
+
+const Name = z.string().max(1_024);
+const Time = z.number().optional();
+const Collection = z.string().regex(/^[A-Za-z0-9._-]{1,64}$/);
+const Scope = z.enum(["project", "user"]);
+/** What a plugin puts: texts are split by the plugin. */
+const Put = z.lazy(() =>
+  z.object({
+    scope: Scope,
+    collection: Collection,
+    source: Name,
+    version: Name,
+    documents: z
+      .array(
+        z.object({
+          id: Name,
+          text: z.string().max(65_536),
+          time_ms: Time,
+          fields: z.record(Name, Name).optional(),
+        }),
+      )
+      .max(10_000)
+      .refine((all) => all.reduce((sum, { text }) => sum + text.length, 0) <= MAX_PUT_CHARS, {
+        error: `expected at most ${MAX_PUT_CHARS} characters of one source`,
+      }),
+  }),
+);
+const Query = z.lazy(() =>
+  z.object({
+    text: z.string().max(4_096),
+    collections: z.array(Collection).optional(),
+    project: z.string().max(4_096).optional(),
+    agent: Name.optional(),
+    since_ms: Time,
+    until_ms: Time,
+    runs: z.boolean().optional(),
+    limit: z.number().int().min(1),
+  }),
+);
+const Place = z.object({ scope: Scope, collection: Collection });
 
 interface SearchPorts {
   index: Pick<SearchIndex, "ask">;
@@ -45,7 +81,8 @@ export function driverSearch(
   };
   const targets = ({ collections = [], project = own.dir }: SearchQuery): DocumentTarget[] => {
     const dataDir = dataDirOfProject(project);
-    const inScope = (scope: SearchScope): string[] => collections.map((name) => nameOf(plugin, scope, name));
+    const inScope = (scope: SearchScope): string[] =>
+      collections.map((collection) => nameOf(plugin, { scope, collection }));
     if (collections.length === 0) return [];
     return [
       ...(dataDir === undefined ? [] : [{ dataDir, collections: inScope("project") }]),
@@ -54,37 +91,21 @@ export function driverSearch(
   };
   return {
     async sources(scope, collection) {
-      checkPlace(scope, collection);
-      return index.ask("sources", {
-        dataDir: dataDirOf(scope),
-        collection: nameOf(plugin, scope, collection),
-      });
+      const place = checked(Place, { scope, collection });
+      return index.ask("sources", { dataDir: dataDirOf(place.scope), collection: nameOf(plugin, place) });
     },
     async put(scope, collection, source, version, documents) {
-      checkPlace(scope, collection);
-      checkText("source", source, MAX_NAME_CHARS);
-      checkText("version", version, MAX_NAME_CHARS);
-      checkDocuments(documents);
-      return index.ask("put", {
-        dataDir: dataDirOf(scope),
-        collection: nameOf(plugin, scope, collection),
-        source,
-        version,
-        documents,
-      });
+      const put = checked(Put, { scope, collection, source, version, documents });
+      return index.ask("put", { ...put, dataDir: dataDirOf(put.scope), collection: nameOf(plugin, put) });
     },
     async find(query) {
-      checkQuery(query);
-      const { text, project, agent, since_ms, until_ms, limit } = query;
+      const { collections: _collections, project, runs: _runs, ...wanted } = checked(Query, query);
       const { hits, pending } = await index.ask("find", {
-        text,
+        ...wanted,
+        project,
         documents: targets(query),
         runs: runsOf(query),
-        project,
-        agent,
-        since_ms,
-        until_ms,
-        limit: Math.min(limit, MAX_HITS),
+        limit: Math.min(wanted.limit, MAX_HITS),
       });
       return { hits: hits.map(asHit), pending };
     },
@@ -92,7 +113,7 @@ export function driverSearch(
 }
 
 /** The name of a collection in the index: a data folder may be the user's and a project's at once. */
-function nameOf(plugin: string, scope: SearchScope, collection: string): string {
+function nameOf(plugin: string, { scope, collection }: z.infer<typeof Place>): string {
   return `${plugin}/${scope}/${collection}`;
 }
 
@@ -107,64 +128,8 @@ function asHit({ collection, ...hit }: IndexHit): SearchHit {
   };
 }
 
-function checkPlace(scope: SearchScope, collection: string): void {
-  if (scope !== "project" && scope !== "user")
-    throw invalid(`scope: expected "project" or "user", got ${JSON.stringify(scope)}.`);
-  if (typeof collection !== "string" || !COLLECTION.test(collection)) {
-    throw invalid(
-      `collection: expected at most 64 letters, digits, ".", "_" and "-", got ${JSON.stringify(collection)}.`,
-    );
-  }
-}
-
-function checkDocuments(documents: readonly SearchDocument[]): void {
-  if (documents.length > MAX_DOCUMENTS)
-    throw invalid(`expected at most ${MAX_DOCUMENTS} documents of one source, got ${documents.length}.`);
-  let chars = 0;
-  for (const { id, text, time_ms, fields = {} } of documents) {
-    checkText("id", id, MAX_NAME_CHARS);
-    if (typeof text !== "string" || text.length > MAX_TEXT_CHARS) {
-      throw invalid(
-        `document ${id}: expected a text of at most ${MAX_TEXT_CHARS} characters, got ${text?.length}. Split it.`,
-      );
-    }
-    checkTime("time_ms", time_ms);
-    for (const [name, value] of Object.entries(fields)) checkText(`field ${name}`, value, MAX_NAME_CHARS);
-    chars += text.length;
-  }
-  if (chars > MAX_PUT_CHARS)
-    throw invalid(`expected at most ${MAX_PUT_CHARS} characters of one source, got ${chars}.`);
-}
-
-function checkQuery({
-  text,
-  collections = [],
-  project,
-  agent,
-  since_ms,
-  until_ms,
-  limit,
-}: SearchQuery): void {
-  checkText("text", text, MAX_QUERY_CHARS);
-  for (const collection of collections) checkPlace("project", collection);
-  if (project !== undefined) checkText("project", project, MAX_NAME_CHARS * 4);
-  if (agent !== undefined) checkText("agent", agent, MAX_NAME_CHARS);
-  checkTime("since_ms", since_ms);
-  checkTime("until_ms", until_ms);
-  if (!Number.isSafeInteger(limit) || limit < 1) throw invalid(`limit: expected 1 or more, got ${limit}.`);
-}
-
-function checkText(what: string, value: string, max: number): void {
-  if (typeof value === "string" && value.length <= max) return;
-  const got = typeof value === "string" ? `${value.length}` : typeof value;
-  throw invalid(`${what}: expected a text of at most ${max} characters, got ${got}.`);
-}
-
-function checkTime(what: string, value: number | undefined): void {
-  if (value === undefined || Number.isFinite(value)) return;
-  throw invalid(`${what}: expected Unix time in ms, got ${value}.`);
-}
-
-function invalid(problem: string): SyscallError {
-  return new SyscallError("INVALID", `search: ${problem}`);
+function checked<T>(schema: z.ZodType<T>, value: unknown): T {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  throw new SyscallError("INVALID", `search: ${issueText(result.error, "the request")}.`);
 }
