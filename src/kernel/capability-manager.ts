@@ -121,7 +121,7 @@ export class CapabilityManager {
       const applied = this.#apply(proc, { after, who: nameOf(undefined), news, undone }, undefined);
       for (const [member, old] of before) {
         const { askMode } = member.permissions;
-        if (askMode !== old) watchers.emit(member, { type: "mode", mode: askMode });
+        if (askMode !== old) watchers.emit(member, { event: "mode", mode: askMode });
       }
       return { now: proc.permissions.askMode, done: applied };
     });

@@ -2,6 +2,7 @@
 
 import type { Channel } from "../lib/channel.ts";
 import type { DaemonSnapshot } from "../plugin/index.ts";
+import type { Activity, LiveEvent } from "../run/live-event.ts";
 import { registerOwnDevices } from "./devices/own-devices.ts";
 import type { Watched } from "./events/process-events.ts";
 import { asUserMessage } from "./ipc/inbox.ts";
@@ -10,7 +11,6 @@ import { LiveChanges } from "./lifetime/changed-files.ts";
 import { countResources } from "./lifetime/resource-counts.ts";
 import type { ShutdownOptions } from "./lifetime/shutdown.ts";
 import type { GateStatus } from "./llm/model-gate.ts";
-import type { Activity, ProcessEvent } from "./process/event.ts";
 import { buildAgents } from "./tiers/agents.ts";
 import { buildCore } from "./tiers/core.ts";
 import { buildIo } from "./tiers/io.ts";
@@ -146,14 +146,14 @@ export class Kernel {
   attach(
     pid: PID,
     { answers = false, watched }: { answers?: boolean; watched?: Watched } = {},
-  ): Channel<ProcessEvent> {
+  ): Channel<LiveEvent> {
     const { inboxes, table, watchers } = this.#parts;
     const proc = table.get(pid);
     return watchers.attach(proc, watched, (channel) => {
       for (const entry of inboxes.inputs(proc))
-        channel.push({ type: "message", state: "queued", ...asUserMessage(entry) });
+        channel.push({ event: "message", state: "queued", ...asUserMessage(entry) });
       for (const snapshot of this.units.list(proc.uuid))
-        channel.push({ type: "unit", step: proc.run.step, op: snapshot.status, snapshot });
+        channel.push({ event: "unit", step: proc.run.step, op: snapshot.status, snapshot });
       return this.asks.attach(proc, channel, answers);
     });
   }

@@ -3,7 +3,7 @@ import { callLine, callText } from "../../src/cli/output/call-text.ts";
 import { styleOf } from "../../src/cli/output/style.ts";
 import { BlockText } from "../../src/cli/transcript/block-text.ts";
 import { callBlock } from "../../src/cli/transcript/call-block.ts";
-import type { LoggedCall } from "../../src/kernel/process/event.ts";
+import type { LoggedCall } from "../../src/run/live-event.ts";
 import { FakeOutput } from "./support.ts";
 
 describe("a tool call in the form that a person would write it", () => {

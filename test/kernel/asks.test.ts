@@ -1,7 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { LiveAsk, ProcessEvent } from "../../src/kernel/process/event.ts";
 import type { Channel } from "../../src/lib/channel.ts";
 import { type Device, type OpenContext, SyscallError } from "../../src/plugin/index.ts";
+import type { LiveAsk, LiveEvent } from "../../src/run/live-event.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, toolDevice } from "../support/kernel.ts";
 import { seeded } from "../support/seeded.ts";
@@ -45,8 +45,8 @@ function harness({ model, clock }: Setup): { h: KernelHarness; ran: string[] } {
 
 /** A client with a person in front of it. */
 class Person {
-  readonly events: ProcessEvent[] = [];
-  readonly #channel: Channel<ProcessEvent>;
+  readonly events: LiveEvent[] = [];
+  readonly #channel: Channel<LiveEvent>;
   readonly #read: Promise<void>;
 
   constructor(h: KernelHarness, pid: number, answers = true) {
@@ -55,17 +55,17 @@ class Person {
     this.#read = this.#readAll(channel);
   }
 
-  async #readAll(channel: Channel<ProcessEvent>): Promise<void> {
+  async #readAll(channel: Channel<LiveEvent>): Promise<void> {
     for await (const event of channel) this.events.push(event);
   }
 
   get asked(): LiveAsk[] {
-    return this.events.flatMap((event) => (event.type === "ask" ? [event.ask] : []));
+    return this.events.flatMap((event) => (event.event === "ask" ? [event.ask] : []));
   }
 
   get closed(): { id: string; verdict: string | null; by: string | null }[] {
     return this.events.flatMap((event) =>
-      event.type === "ask_closed"
+      event.event === "ask_closed"
         ? [{ id: event.ask.ask.id, verdict: event.verdict?.verdict ?? null, by: event.verdict?.by ?? null }]
         : [],
     );
@@ -73,7 +73,7 @@ class Person {
 
   get ended(): { id: string; parked: boolean | undefined }[] {
     return this.events.flatMap((event) =>
-      event.type === "ask_closed" ? [{ id: event.ask.ask.id, parked: event.parked }] : [],
+      event.event === "ask_closed" ? [{ id: event.ask.ask.id, parked: event.parked }] : [],
     );
   }
 
@@ -127,7 +127,7 @@ describe("a call that an ask rule matches waits for a person", () => {
       asked: [{ verdict: "yes", by: "user", via: "test", what: "make", rules: ["Bash"], text: "then stop" }],
     });
     expect(person.closed).toEqual([{ id: ask.id, verdict: "yes", by: "user" }]);
-    const doing = person.events.flatMap((event) => (event.type === "activity" ? [event.activity.text] : []));
+    const doing = person.events.flatMap((event) => (event.event === "activity" ? [event.activity.text] : []));
     const at = doing.indexOf("waiting for your answer: Bash make");
     expect(doing.slice(at, at + 2)).toEqual(["waiting for your answer: Bash make", "Bash make"]);
   });

@@ -188,7 +188,7 @@ describe("the tool Skill", () => {
   test("a tool that a skill requires and the agent lacks is named at spawn, for loaded and deferred skills", async () => {
     await using h = new KernelHarness({ model: script(says("done"), says("done"), says("done")), devices });
     const notices = async (run: AgentInfo, allow?: string[]): Promise<string[]> =>
-      (await h.run("go", { allow }, run)).events.flatMap((one) => (one.type === "notice" ? [one.text] : []));
+      (await h.run("go", { allow }, run)).events.flatMap((one) => (one.event === "notice" ? [one.text] : []));
     const skilled = {
       ...agent([skill("later", ["B", "Nope(x *)"])], ["A", "Skill"]),
       skills: [skill("now", ["A", "B"]), skill("free", null), skill("covered", ["A"])],

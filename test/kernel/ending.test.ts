@@ -111,7 +111,7 @@ test("a client that attaches while the end is written sees it once it is on disk
   await until(isEnding, "its end");
   let completed = false;
   const following = (async () => {
-    for await (const { type } of h.kernel.attach(pid)) if (type === "complete") completed = true;
+    for await (const { event } of h.kernel.attach(pid)) if (event === "complete") completed = true;
   })();
   await settled();
   const early = completed;
@@ -200,7 +200,7 @@ describe("a disk that is full for the trace", () => {
     });
     const { info, events } = await h.run("go");
     for (const event of events)
-      if (event.type === "log" && event.entry.kind === "result") seen.push(event.entry.text);
+      if (event.event === "log" && event.entry.kind === "result") seen.push(event.entry.text);
     expect(seen).toEqual(Array(80).fill("ok"));
     expect(info).toMatchObject({ exit_code: 1, exit_reason: "record_error", error: { code: "EXHAUSTED" } });
     expect(openBelow(h.dataDir)).toEqual([]);

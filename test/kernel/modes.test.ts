@@ -54,7 +54,7 @@ test("a mode is changed while the run works, by the operator, for its children t
   expect([info.exit_reason, ran]).toEqual(["suspended", ["pwd"]]);
   expect(info.asks[0]?.call?.rules).toEqual(["the mode outside"]);
   const modes: string[] = [];
-  for await (const event of channel) if (event.type === "mode") modes.push(event.mode);
+  for await (const event of channel) if (event.event === "mode") modes.push(event.mode);
   expect(modes).toEqual(["plan", "outside"]);
   // Two changes that the model has read nothing of are none.
   expect(JSON.stringify(h.requests)).not.toMatch(/The mode is/);

@@ -96,7 +96,7 @@ describe("a mount of a new process", () => {
     const { info, events } = await h.run("go", { mounts }, list);
     expect(info.exit_code).toBe(0);
     expect(events).toContainEqual({
-      type: "notice",
+      event: "notice",
       text: "broken one: Plugin test, broken one: no such host",
     });
   });
@@ -134,8 +134,8 @@ describe("the first step", () => {
     const stands = Promise.withResolvers<void>();
     return { stands, table: new Mountable("table", { opening: () => stands.promise }) };
   };
-  const notices = (events: readonly { type: string }[]): string[] =>
-    events.flatMap((event) => ("text" in event && event.type === "notice" ? [String(event.text)] : []));
+  const notices = (events: readonly { event: string }[]): string[] =>
+    events.flatMap((event) => ("text" in event && event.event === "notice" ? [String(event.text)] : []));
 
   test("waits for a required mount, which is announced when it takes long", async () => {
     const { stands, table } = slow();
@@ -569,11 +569,11 @@ describe("rights", () => {
       expect((await refusal(h, { mounts: [one], ...more })).error).toMatchObject({ code: "PERMISSION" });
       expect(table.open).toBe(0);
       const { events } = await h.run("go", { mounts: [{ ...one, required: false }], ...more });
-      expect(events.filter(({ type }) => type === "notice")).toHaveLength(1);
+      expect(events.filter(({ event }) => event === "notice")).toHaveLength(1);
       expect(h.requests.at(-1)?.tools?.map(({ name }) => name)).not.toContain("table__one__Echo");
       const opened = table.attempts;
       const offered = await h.run("go", { mounts: [{ ...one, required: false, offered: true }], ...more });
-      expect(offered.events.filter(({ type }) => type === "notice")).toEqual([]);
+      expect(offered.events.filter(({ event }) => event === "notice")).toEqual([]);
       expect(table.attempts).toBe(opened);
     }
   });

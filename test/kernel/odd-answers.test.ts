@@ -121,7 +121,7 @@ describe("a text of 2 MB", () => {
     await using h = new KernelHarness({ model: script(says(LINE)) });
     const { info, events } = await h.run("go");
     expect(info.result).toBe(LINE);
-    expect(events.flatMap((event) => (event.type === "text_delta" ? [event.text] : []))).toEqual([LINE]);
+    expect(events.flatMap((event) => (event.event === "text_delta" ? [event.text] : []))).toEqual([LINE]);
     const { records } = await h.runs.steps(info.uuid);
     expect(records[0]?.raw_response).toBe(LINE);
   });

@@ -1,8 +1,8 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import tty from "../../plugins/tty.ts";
-import type { LiveAsk } from "../../src/kernel/process/event.ts";
 import { type AskReply, type Device, type Plugin, SyscallError } from "../../src/plugin/index.ts";
 import type { AskAnswer } from "../../src/run/ask-schema.ts";
+import type { LiveAsk } from "../../src/run/live-event.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says } from "../support/kernel.ts";
 import { until } from "../support/until.ts";

@@ -351,7 +351,7 @@ describe("a run whose kernel was killed resumes", () => {
     writeFileSync(file("inbox.jsonl"), "[]");
     const { info, events } = await second.resumed(uuid);
     expect(info).toMatchObject({ exit_code: 0, result: "done", steps: 2 });
-    expect(events.flatMap((event) => (event.type === "notice" ? event.text : []))).toEqual([
+    expect(events.flatMap((event) => (event.event === "notice" ? event.text : []))).toEqual([
       "steps.jsonl of its record: line 2 is damaged and left out",
       "step.journal of its record: lines 1, 2 are damaged and left out",
       "inbox.jsonl of its record: line 1 is damaged and left out",
@@ -374,7 +374,7 @@ describe("a run whose kernel was killed resumes", () => {
     await second.follow(suspended);
     const { info, events } = await second.resumed(uuid);
     expect(info).toMatchObject({ exit_code: 0, result: "done", steps: 1, error: null });
-    expect(events.flatMap((event) => (event.type === "notice" ? event.text : []))).toEqual([
+    expect(events.flatMap((event) => (event.event === "notice" ? event.text : []))).toEqual([
       expect.stringContaining("events.jsonl of its record: Cannot read"),
     ]);
     await until(() => second.kernel.processes.count === 0);

@@ -31,7 +31,7 @@ describe("a run", () => {
       partial: false,
       state: "zombie",
     });
-    expect(events.map((event) => (event.type === "activity" ? event.activity.text : event.type))).toEqual([
+    expect(events.map((event) => (event.event === "activity" ? event.activity.text : event.event))).toEqual([
       "spawn",
       "starting",
       "step",

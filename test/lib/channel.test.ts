@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { joinEvents, supersedes } from "../../src/kernel/events/coalesce-events.ts";
-import type { ProcessEvent } from "../../src/kernel/process/event.ts";
 import { Channel } from "../../src/lib/channel.ts";
+import type { LiveEvent } from "../../src/run/live-event.ts";
 
 async function all<T>(channel: Channel<T>): Promise<T[]> {
   const items: T[] = [];
@@ -27,19 +27,19 @@ test("a full channel drops the new item and counts it; the last item always arri
 });
 
 describe("a channel that joins", () => {
-  const step = (from: number, to = from): ProcessEvent[] =>
+  const step = (from: number, to = from): LiveEvent[] =>
     Array.from({ length: to - from + 1 }, (_, at) => ({
-      type: "text_delta",
+      event: "text_delta",
       step: 1,
       text: `${from + at} `,
     }));
-  const text = (events: readonly ProcessEvent[]): string =>
-    events.map((event) => (event.type === "text_delta" ? event.text : `<${event.type}>`)).join("");
+  const text = (events: readonly LiveEvent[]): string =>
+    events.map((event) => (event.event === "text_delta" ? event.text : `<${event.event}>`)).join("");
 
   test("gives each delta to a reader that keeps up, and every character to one that is behind", async () => {
-    const channel = new Channel<ProcessEvent>(8, undefined, { join: joinEvents });
+    const channel = new Channel<LiveEvent>(8, undefined, { join: joinEvents });
     for (const event of step(1, 1000)) channel.push(event);
-    channel.end({ type: "notice", text: "" });
+    channel.end({ event: "notice", text: "" });
     const items = await all(channel);
     expect(channel.dropped).toBe(0);
     expect(text(items)).toBe(`${text(step(1, 1000))}<notice>`);
@@ -48,25 +48,25 @@ describe("a channel that joins", () => {
   });
 
   test("separates deltas of different steps, and text from reasoning", async () => {
-    const channel = new Channel<ProcessEvent>(2, undefined, { join: joinEvents });
-    channel.push({ type: "text_delta", step: 1, text: "a" });
-    channel.push({ type: "reasoning_delta", step: 1, text: "b" });
-    channel.push({ type: "text_delta", step: 1, text: "c" });
-    channel.push({ type: "reasoning_delta", step: 2, text: "d" });
-    channel.push({ type: "log", entry: { ts: "", step: 1, kind: "text", text: "e" } });
+    const channel = new Channel<LiveEvent>(2, undefined, { join: joinEvents });
+    channel.push({ event: "text_delta", step: 1, text: "a" });
+    channel.push({ event: "reasoning_delta", step: 1, text: "b" });
+    channel.push({ event: "text_delta", step: 1, text: "c" });
+    channel.push({ event: "reasoning_delta", step: 2, text: "d" });
+    channel.push({ event: "log", entry: { ts: "", step: 1, kind: "text", text: "e" } });
     channel.end();
     expect(channel.dropped).toBe(3);
     expect(await all(channel)).toEqual([
-      { type: "text_delta", step: 1, text: "a" },
-      { type: "reasoning_delta", step: 1, text: "b" },
+      { event: "text_delta", step: 1, text: "a" },
+      { event: "reasoning_delta", step: 1, text: "b" },
     ]);
   });
 
   test("keeps the newest state for a reader that is behind, in order with the rest", async () => {
-    const channel = new Channel<ProcessEvent>(8, undefined, { join: joinEvents, supersedes });
-    const note = (text: string): ProcessEvent => ({ type: "notice", text });
-    const doing = (text: string): ProcessEvent => ({
-      type: "activity",
+    const channel = new Channel<LiveEvent>(8, undefined, { join: joinEvents, supersedes });
+    const note = (text: string): LiveEvent => ({ event: "notice", text });
+    const doing = (text: string): LiveEvent => ({
+      event: "activity",
       activity: { kind: "model", text, since_ms: 0, until_ms: null },
     });
     for (const text of ["a", "b", "c", "d"]) channel.push(note(text));
@@ -79,11 +79,11 @@ describe("a channel that joins", () => {
   });
 
   test("joins the output of one call to its newest, also of much output", async () => {
-    const channel = new Channel<ProcessEvent>(2, undefined, { join: joinEvents, supersedes });
-    const output = (callId: string, text: string, lines: number): ProcessEvent => ({
-      type: "tool_output",
+    const channel = new Channel<LiveEvent>(2, undefined, { join: joinEvents, supersedes });
+    const output = (call_id: string, text: string, lines: number): LiveEvent => ({
+      event: "tool_output",
       step: 1,
-      callId,
+      call_id,
       text,
       lines,
     });
@@ -92,16 +92,16 @@ describe("a channel that joins", () => {
     channel.end();
     const [first, last] = await all(channel);
     expect(first).toEqual(output("a", "1\n", 1));
-    expect(last).toMatchObject({ callId: "b", lines: 100_000 });
-    const text = last?.type === "tool_output" ? last.text : "";
+    expect(last).toMatchObject({ call_id: "b", lines: 100_000 });
+    const text = last?.event === "tool_output" ? last.text : "";
     expect(text.length).toBe(16 * 1024);
     expect(text).toEndWith("\n99999\n100000\n");
   });
 
   test("is bounded: what exceeds the bound is dropped and counted", async () => {
-    const channel = new Channel<ProcessEvent>(16, undefined, { join: joinEvents });
+    const channel = new Channel<LiveEvent>(16, undefined, { join: joinEvents });
     const piece = "x".repeat(1000);
-    for (let i = 0; i < 100_000; i++) channel.push({ type: "text_delta", step: 1, text: piece });
+    for (let i = 0; i < 100_000; i++) channel.push({ event: "text_delta", step: 1, text: piece });
     channel.end();
     const kept = text(await all(channel)).length;
     expect(kept).toBeGreaterThan(100_000);

@@ -117,23 +117,23 @@ describe("attach", () => {
     );
     const followers = streams.map(collect);
     server.kernel.emit(pid, {
-      type: "step",
+      event: "step",
       step: 3,
       total: null,
-      tokensUsed: 40,
-      costUsd: null,
-      contextTokens: 30,
-      contextWindow: 100,
+      tokens_used: 40,
+      cost_usd: null,
+      context_tokens: 30,
+      context_window: 100,
     });
     server.kernel.emit(pid, {
-      type: "retry",
+      event: "retry",
       step: 3,
       attempt: 1,
-      delayMs: 500,
-      leftMs: 9000,
+      delay_ms: 500,
+      left_ms: 9000,
       message: "429",
     });
-    server.kernel.emit(pid, { type: "notice", text: "careful" });
+    server.kernel.emit(pid, { event: "notice", text: "careful" });
     await server.kernel.finish(pid, { code: 0, reason: "completed", result: "ok" });
     for (const { events, ended } of followers) {
       await ended;
@@ -194,7 +194,7 @@ describe("attach_debug", () => {
 
 describe("attach_log", () => {
   const live = (step: number, text: string) =>
-    ({ type: "log", entry: { ts: "2026-01-01T00:00:02.000Z", step, kind: "text", text } }) as const;
+    ({ event: "log", entry: { ts: "2026-01-01T00:00:02.000Z", step, kind: "text", text } }) as const;
 
   async function log(server: Fixture, pid: number, follow?: boolean): Promise<Stream<"attach_log">> {
     return (await server.client()).open("attach_log", { pid, ...(follow !== undefined && { follow }) });

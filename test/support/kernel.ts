@@ -3,7 +3,6 @@ import { join } from "node:path";
 import { defaultSettings } from "../../src/config/settings/settings.ts";
 import type { ResumeOptions } from "../../src/kernel/agents/run-resumer.ts";
 import { Kernel } from "../../src/kernel/kernel.ts";
-import type { ProcessEvent } from "../../src/kernel/process/event.ts";
 import type {
   AgentInfo,
   ChildRequest,
@@ -26,6 +25,7 @@ import {
   SyscallError,
   type VFSFile,
 } from "../../src/plugin/index.ts";
+import type { LiveEvent } from "../../src/run/live-event.ts";
 import { driverHistory } from "../../src/server/records/driver-history.ts";
 import { driverSearch } from "../../src/server/records/driver-search.ts";
 import { History } from "../../src/server/records/history.ts";
@@ -146,7 +146,7 @@ export function toolDevice(
 /** The process record at the end, and the events until then. */
 interface Followed {
   info: ProcInfo;
-  events: ProcessEvent[];
+  events: LiveEvent[];
 }
 
 interface HarnessOptions {
@@ -327,10 +327,10 @@ export class KernelHarness {
   }
 
   async #attach(pid: number): Promise<Followed> {
-    const events: ProcessEvent[] = [];
+    const events: LiveEvent[] = [];
     for await (const event of this.kernel.attach(pid)) events.push(event);
     const last = events.at(-1);
-    if (last?.type !== "complete") throw new Error(`the run of PID ${pid} ended without complete`);
+    if (last?.event !== "complete") throw new Error(`the run of PID ${pid} ended without complete`);
     return { info: last.info, events };
   }
 

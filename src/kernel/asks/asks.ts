@@ -5,11 +5,11 @@ import type { Channel } from "../../lib/channel.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import { type Ask, SyscallError } from "../../plugin/index.ts";
 import type { AskAnswer, AskVerdict, OpenAsk } from "../../run/ask-schema.ts";
+import type { LiveAsk, LiveEvent } from "../../run/live-event.ts";
 import type { Asked } from "../permission/ask-rights.ts";
 import { PLAN } from "../permission/ask-rules.ts";
 import type { FileGrant } from "../permission/file-grant.ts";
 import type { OpenedFolder } from "../permission/opened-folders.ts";
-import type { LiveAsk, ProcessEvent } from "../process/event.ts";
 import type { Process } from "../process/process.ts";
 import { answerWake } from "../process/process-info.ts";
 import type { ProcessTable } from "../process/process-table.ts";
@@ -38,7 +38,7 @@ export interface Asker {
   ): Promise<NonNullable<SpawnOpts["outputs"]>>;
 }
 
-type AskEvent = Extract<ProcessEvent, { type: "ask" | "ask_closed" }>;
+type AskEvent = Extract<LiveEvent, { event: "ask" | "ask_closed" }>;
 
 interface AsksPorts {
   clock: Clock;
@@ -162,9 +162,9 @@ export class Asks {
   }
 
   /** Shows a client the open questions of the process and its descendants. `answers`: it can answer them. */
-  attach(proc: Process, channel: Channel<ProcessEvent>, answers: boolean): () => void {
+  attach(proc: Process, channel: Channel<LiveEvent>, answers: boolean): () => void {
     for (const one of this.#ports.table.tree(proc))
-      for (const ask of one.asks.values()) channel.push({ type: "ask", ask: liveAsk(one, ask) });
+      for (const ask of one.asks.values()) channel.push({ event: "ask", ask: liveAsk(one, ask) });
     if (!answers) return () => undefined;
     const leave = this.#attendance.add(proc, channel);
     return () => {
@@ -181,7 +181,7 @@ export class Asks {
     const left = proc.stopped ? [] : [...proc.asks.values()].filter((ask) => ask.call_id === callId);
     for (const ask of left) {
       proc.asks.delete(ask.id);
-      this.#emit(proc, { type: "ask_closed", ask: liveAsk(proc, ask), verdict: null });
+      this.#emit(proc, { event: "ask_closed", ask: liveAsk(proc, ask), verdict: null });
     }
     const asked = proc.verdicts.get(callId) ?? [];
     const waitedMs = this.#waited.get(proc)?.get(callId) ?? 0;
@@ -269,7 +269,7 @@ export class Asks {
       if (ask.call_id !== null && this.#ports.isStepCall(proc, ask.call_id))
         await calls.begin(proc, ask.call_id, answerWake(ask));
       await this.#ports.saveInfo(proc);
-      this.#emit(proc, { type: "ask", ask: liveAsk(proc, ask) });
+      this.#emit(proc, { event: "ask", ask: liveAsk(proc, ask) });
       if (!this.#attendance.canAnswer(proc)) this.#park(waiting);
       late = clock.timer(CLIENT_MS, () => this.#giveUpClient(proc));
       return await orAborted(waiting.settled.promise, signal);
@@ -300,7 +300,7 @@ export class Asks {
       if (ask.call_id !== null) this.#ports.waiting.end(proc, ask.call_id);
       this.#open.end(ask.id, "it was withdrawn, because its call ended");
     }
-    this.#emit(proc, { type: "ask_closed", ask: liveAsk(proc, ask), verdict: null, parked: isKept });
+    this.#emit(proc, { event: "ask_closed", ask: liveAsk(proc, ask), verdict: null, parked: isKept });
   }
 
   /** The person has not answered in time: the policy decides. */
@@ -356,7 +356,7 @@ export class Asks {
     }
     if (wasOpen) {
       await this.#ports.saveInfo(proc);
-      this.#emit(proc, { type: "ask_closed", ask: liveAsk(proc, ask), verdict });
+      this.#emit(proc, { event: "ask_closed", ask: liveAsk(proc, ask), verdict });
     }
     if (verdict.allowed) await this.#allowAlways(proc, verdict.allowed, verdict.verdict === "always_project");
     return verdict;

@@ -2,7 +2,7 @@
 
 import type { Channel } from "../../lib/channel.ts";
 import type { OpenAsk } from "../../run/ask-schema.ts";
-import type { ProcessEvent } from "../process/event.ts";
+import type { LiveEvent } from "../../run/live-event.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import type { SpawnOpts } from "../types.ts";
@@ -11,7 +11,7 @@ import type { Settled } from "./verdict.ts";
 
 export class Attendance {
   readonly #table: Pick<ProcessTable, "ancestry">;
-  readonly #answering = new WeakMap<Process, Set<Channel<ProcessEvent>>>();
+  readonly #answering = new WeakMap<Process, Set<Channel<LiveEvent>>>();
   /** Processes whose client has come, or is not expected any more. */
   readonly #met = new WeakSet<Process>();
 
@@ -20,7 +20,7 @@ export class Attendance {
   }
 
   /** Adds a client that can answer. Returns a function that removes it and returns how many the process still has. */
-  add(proc: Process, client: Channel<ProcessEvent>): () => number | null {
+  add(proc: Process, client: Channel<LiveEvent>): () => number | null {
     this.#met.add(proc);
     const clients = this.#answering.get(proc) ?? new Set();
     this.#answering.set(proc, clients.add(client));

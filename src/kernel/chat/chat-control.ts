@@ -1,10 +1,10 @@
 /** What a user asks of a live run in a conversation. */
 
 import { SyscallError } from "../../plugin/index.ts";
+import type { UserMessage } from "../../run/live-event.ts";
 import { storeImages } from "../conversation/messages.ts";
 import { asUserMessage } from "../ipc/inbox.ts";
 import { requirePrice } from "../lifetime/spawn-limits.ts";
-import type { UserMessage } from "../process/event.ts";
 import type { ModelChoice } from "../process/live-state.ts";
 import type { Process } from "../process/process.ts";
 import type { Io } from "../tiers/io.ts";
@@ -66,7 +66,7 @@ export class ChatControl {
     const takeBack = async (): Promise<UserMessage> => {
       const proc = this.#agent(pid);
       const message = asUserMessage(await this.#parts.inboxes.of(proc).takeBack(seq));
-      this.#parts.watchers.emit(proc, { type: "message", state: "taken_back", ...message });
+      this.#parts.watchers.emit(proc, { event: "message", state: "taken_back", ...message });
       return message;
     };
     return this.#call("TakeBack", pid, { pid, seq }, takeBack, () => seq);

@@ -103,7 +103,7 @@ export class Turns {
       saysCut,
     };
     proc.work.reading = entries.flatMap((entry) => (entry.kind === "input" ? [asUserMessage(entry)] : []));
-    for (const read of proc.work.reading) watchers.emit(proc, { type: "message", state: "read", ...read });
+    for (const read of proc.work.reading) watchers.emit(proc, { event: "message", state: "read", ...read });
     return text;
   }
 
@@ -143,7 +143,7 @@ export class Turns {
     inboxes.of(proc).putBack(entries);
     const inputs = entries.filter((entry) => entry.kind === "input");
     for (const entry of inputs)
-      watchers.emit(proc, { type: "message", state: "queued", ...asUserMessage(entry) });
+      watchers.emit(proc, { event: "message", state: "queued", ...asUserMessage(entry) });
     return inputs.map(({ seq }) => seq);
   }
 }

@@ -106,7 +106,7 @@ export class Compactor {
     recordOrFail(() => proc.record.journal({ t: "compact", step, ts, compaction, so_far }));
     await this.#parts.ctx.compact(proc, compaction);
     proc.run.contextTokens = compaction.tokens_after;
-    this.#parts.watchers.emit(proc, { type: "log", entry: compactEntry({ ts, step }, compaction) });
+    this.#parts.watchers.emit(proc, { event: "log", entry: compactEntry({ ts, step }, compaction) });
   }
 }
 

@@ -6,8 +6,8 @@
 import { unitLine } from "../../daemons/unit-line.ts";
 import { formatDuration } from "../../lib/duration.ts";
 import type { DaemonSnapshot, ToolCall } from "../../plugin/index.ts";
+import type { LiveEvent, LogEntry } from "../../run/live-event.ts";
 import type { Compaction, ModelSwitch, ToolCallRecord } from "../../store/runs/schema.ts";
-import type { LogEntry, ProcessEvent } from "../process/event.ts";
 
 /** Maximum characters shown of a call or result; `rnix steps PID N` shows all. */
 const SHOWN = 2000;
@@ -28,10 +28,10 @@ export function switchEntry({ ts, step, from, to, error }: ModelSwitch): LogEntr
 }
 
 export function retryEntry(
-  { step, attempt, delayMs, message }: Extract<ProcessEvent, { type: "retry" }>,
+  { step, attempt, delay_ms, message }: Extract<LiveEvent, { event: "retry" }>,
   now: number,
 ): LogEntry {
-  const text = `attempt ${attempt} failed: ${message}; retry in ${formatDuration(Math.ceil(delayMs))}`;
+  const text = `attempt ${attempt} failed: ${message}; retry in ${formatDuration(delay_ms)}`;
   return { ts: new Date(now).toISOString(), step, kind: "model", text };
 }
 

@@ -3,8 +3,8 @@
 import { Channel } from "../../lib/channel.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import type { ChecklistItem, ToolCall } from "../../plugin/index.ts";
+import type { Activity, ChildState, LiveEvent, LogEntry, RunUse } from "../../run/live-event.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
-import type { Activity, ChildState, LogEntry, ProcessEvent, RunUse } from "../process/event.ts";
 import type { Process } from "../process/process.ts";
 import type { RunningCall } from "../process/process-activity.ts";
 import { CallOutput } from "../process/process-activity.ts";
@@ -47,14 +47,14 @@ export class ProcessEvents {
   attach(
     proc: Process,
     watched: Watched = "all",
-    begin?: (channel: Channel<ProcessEvent>) => () => void,
-  ): Channel<ProcessEvent> {
+    begin?: (channel: Channel<LiveEvent>) => () => void,
+  ): Channel<LiveEvent> {
     let gone: (() => void) | undefined;
     const close = (): void => {
       proc.watchers.delete(channel);
       gone?.();
     };
-    const channel: Channel<ProcessEvent> =
+    const channel: Channel<LiveEvent> =
       watched === "log"
         ? new LogChannel(WATCH_BUFFER, close)
         : new Channel(WATCH_BUFFER, close, { join: joinEvents, supersedes });
@@ -64,23 +64,23 @@ export class ProcessEvents {
     const activity = proc.doing();
     if (activity) {
       proc.activity.send(activity);
-      channel.push({ type: "activity", activity });
+      channel.push({ event: "activity", activity });
     }
-    if (proc.settled) channel.end({ type: "complete", info: proc.info() });
+    if (proc.settled) channel.end({ event: "complete", info: proc.info() });
     else proc.watchers.add(channel);
     return channel;
   }
 
-  emit(proc: Process, event: ProcessEvent): void {
+  emit(proc: Process, event: LiveEvent): void {
     for (const watcher of proc.watchers) watcher.push(event);
   }
 
   notice(proc: Process, text: string): void {
-    this.emit(proc, { type: "notice", text });
+    this.emit(proc, { event: "notice", text });
   }
 
   /** A question to a person, or its end. */
-  asked(proc: Process, event: Extract<ProcessEvent, { type: "ask" | "ask_closed" }>): void {
+  asked(proc: Process, event: Extract<LiveEvent, { event: "ask" | "ask_closed" }>): void {
     this.emit(proc, event);
     if (event.ask.uuid === proc.uuid) this.#changed(proc);
   }
@@ -89,7 +89,7 @@ export class ProcessEvents {
   checklist(proc: Process, plugin: string, items: readonly ChecklistItem[]): void {
     const root = this.#rootOf(proc);
     root.checklists.set(plugin, items);
-    for (const one of this.#ports.table.tree(root)) this.emit(one, { type: "checklist", plugin, items });
+    for (const one of this.#ports.table.tree(root)) this.emit(one, { event: "checklist", plugin, items });
   }
 
   /** The lists of its tree, by plugin. Empty ones are not shown. */
@@ -151,7 +151,7 @@ export class ProcessEvents {
   /** A process has paid for a model call: what it has used counts for all of its ancestors. */
   used(proc: Process): void {
     for (const one of this.#ports.table.ancestry(proc)) {
-      if (one.watchers.size > 0) this.emit(one, { type: "usage", ...useOf(one) });
+      if (one.watchers.size > 0) this.emit(one, { event: "usage", ...useOf(one) });
       this.#childChanged(one);
     }
   }
@@ -164,39 +164,39 @@ export class ProcessEvents {
     }
     proc.onStanding = undefined;
     this.#emitChild(proc);
-    for (const watcher of [...proc.watchers]) watcher.end({ type: "complete", info: proc.info() });
+    for (const watcher of [...proc.watchers]) watcher.end({ event: "complete", info: proc.info() });
   }
 
   /** `entry` is called only if a client is attached. */
   log(proc: Process, entry: (at: { ts: string; step: number }) => LogEntry): void {
     if (proc.watchers.size === 0) return;
     const ts = new Date(this.#ports.clock.now()).toISOString();
-    this.emit(proc, { type: "log", entry: entry({ ts, step: proc.run.step }) });
+    this.emit(proc, { event: "log", entry: entry({ ts, step: proc.run.step }) });
   }
 
   /** The state of a process that a client gets first. Its last part, the activity, follows what else is added. */
-  #stateOf(proc: Process): ProcessEvent[] {
-    const events: ProcessEvent[] = [{ type: "spawn", info: proc.info() }];
-    for (const text of proc.notices) events.push({ type: "notice", text });
+  #stateOf(proc: Process): LiveEvent[] {
+    const events: LiveEvent[] = [{ event: "spawn", info: proc.info() }];
+    for (const text of proc.notices) events.push({ event: "notice", text });
     const { table } = this.#ports;
     for (const child of table.tree(proc).slice(1, 1 + MAX_CHILDREN)) {
-      events.push({ type: "child", child: childState(child, table.parent(child)) });
+      events.push({ event: "child", child: childState(child, table.parent(child)) });
     }
     for (const [plugin, items] of this.#rootOf(proc).checklists)
-      events.push({ type: "checklist", plugin, items });
-    for (const read of proc.work.reading) events.push({ type: "message", state: "read", ...read });
+      events.push({ event: "checklist", plugin, items });
+    for (const read of proc.work.reading) events.push({ event: "message", state: "read", ...read });
     if (proc.run.step > proc.run.recordedStep) {
       events.push(stepEvent(proc));
       if (proc.work.arriving !== "")
-        events.push({ type: "text_delta", step: proc.run.step, text: proc.work.arriving });
+        events.push({ event: "text_delta", step: proc.run.step, text: proc.work.arriving });
     }
     for (const call of proc.activity.calls) {
       const { id, step, path, output } = call;
       const ts = new Date(call.startedAtMs).toISOString();
-      events.push({ type: "log", entry: callEntry({ ts, step }, call, path) });
+      events.push({ event: "log", entry: callEntry({ ts, step }, call, path) });
       this.#flushOutput(proc, call);
       const text = output.tail;
-      if (text !== "") events.push({ type: "tool_output", step, callId: id, text, lines: output.lines });
+      if (text !== "") events.push({ event: "tool_output", step, call_id: id, text, lines: output.lines });
     }
     return events;
   }
@@ -204,7 +204,7 @@ export class ProcessEvents {
   #changed(proc: Process): void {
     if (proc.watchers.size > 0) {
       const activity = proc.doing();
-      if (activity && proc.activity.send(activity)) this.emit(proc, { type: "activity", activity });
+      if (activity && proc.activity.send(activity)) this.emit(proc, { event: "activity", activity });
     }
     this.#childChanged(proc);
   }
@@ -222,7 +222,7 @@ export class ProcessEvents {
     this.#children.delete(proc);
     if (proc.family.ppid === 0 || !this.#isWatchedAbove(proc)) return;
     const child = childState(proc, this.#ports.table.parent(proc));
-    for (const one of this.#ancestors(proc)) this.emit(one, { type: "child", child });
+    for (const one of this.#ancestors(proc)) this.emit(one, { event: "child", child });
     if (proc.exit) return;
     const timer = this.#ports.clock.timer(CHILD_EVERY_MS, () => {
       const changed = this.#children.get(proc)?.changed ?? false;
@@ -246,7 +246,7 @@ export class ProcessEvents {
     const text = call.output.take();
     if (text === "" || proc.watchers.size === 0) return;
     const { id: callId, step, output } = call;
-    this.emit(proc, { type: "tool_output", step, callId, text, lines: output.lines });
+    this.emit(proc, { event: "tool_output", step, call_id: callId, text, lines: output.lines });
   }
 
   #forgetOutput(call: RunningCall): void {
@@ -256,28 +256,28 @@ export class ProcessEvents {
 }
 
 /** Events that become entries of a log. */
-const LOGGED: ReadonlySet<ProcessEvent["type"]> = new Set(["log", "retry", "unit"]);
+const LOGGED: ReadonlySet<LiveEvent["event"]> = new Set(["log", "retry", "unit"]);
 
 /** The channel of a client that shows the log only. */
-class LogChannel extends Channel<ProcessEvent> {
+class LogChannel extends Channel<LiveEvent> {
   override readonly isPassive = true;
 
-  override push(event: ProcessEvent): void {
-    if (LOGGED.has(event.type)) super.push(event);
+  override push(event: LiveEvent): void {
+    if (LOGGED.has(event.event)) super.push(event);
   }
 }
 
-function stepEvent(proc: Process): ProcessEvent {
-  return { type: "step", total: proc.spec.maxSteps, ...useOf(proc) };
+function stepEvent(proc: Process): LiveEvent {
+  return { event: "step", total: proc.spec.maxSteps, ...useOf(proc) };
 }
 
 function useOf(proc: Process): RunUse {
   return {
     step: proc.run.step,
-    tokensUsed: proc.tokensUsed,
-    costUsd: proc.costUsd,
-    contextTokens: proc.run.contextTokens,
-    contextWindow: proc.model.provider.contextWindow ?? null,
+    tokens_used: proc.tokensUsed,
+    cost_usd: proc.costUsd,
+    context_tokens: proc.run.contextTokens,
+    context_window: proc.model.provider.contextWindow ?? null,
   };
 }
 

@@ -3,9 +3,9 @@
 import { onceAborted } from "../../lib/cancellation.ts";
 import { SCHEMA_VERSION } from "../../lib/schema-version.ts";
 import { SyscallError } from "../../plugin/index.ts";
+import type { UserMessage } from "../../run/live-event.ts";
 import type { InboxLog } from "../../store/runs/inbox-log.ts";
 import type { InboxDraft, InboxEntry } from "../../store/runs/schema.ts";
-import type { UserMessage } from "../process/event.ts";
 
 /** Maximum size of one entry. For longer text, the sender writes a file and sends its path. */
 export const ENTRY_BYTES = 64 * 1024;

@@ -2,7 +2,7 @@
 
 import { firstLine } from "../../lib/call-title.ts";
 import type { LLMEvent } from "../../plugin/index.ts";
-import type { Activity, ProcessEvent } from "../process/event.ts";
+import type { Activity, LiveEvent } from "../../run/live-event.ts";
 import type { Process } from "../process/process.ts";
 import type { Core } from "../tiers/core.ts";
 import type { ProgramToolCalls } from "../tools/program-tool-calls.ts";
@@ -69,7 +69,7 @@ export class CallProgress implements GateObserver {
     if (event.type !== "text_delta" && event.type !== "reasoning_delta") return;
     if (event.type === "text_delta") this.arrived(this.#proc.work.arriving + event.text);
     this.#answering(event.type);
-    this.#emit({ type: event.type, step: this.#proc.run.step, text: event.text });
+    this.#emit({ event: event.type, step: this.#proc.run.step, text: event.text });
   }
 
   onRetry({ attempt, delayMs, leftMs, error }: Retry): void {
@@ -78,7 +78,8 @@ export class CallProgress implements GateObserver {
     this.#doing("retry", `attempt ${attempt} failed: ${firstLine(error.message)}`, untilMs);
     this.#call.charge.nextAttempt();
     const { step } = this.#proc.run;
-    this.#emit({ type: "retry", step, attempt, delayMs, leftMs, message: error.message });
+    const [delay_ms, left_ms] = [Math.round(delayMs), Math.round(leftMs)];
+    this.#emit({ event: "retry", step, attempt, delay_ms, left_ms, message: error.message });
   }
 
   /** The text of the incomplete answer, as far as it has arrived. */
@@ -97,7 +98,7 @@ export class CallProgress implements GateObserver {
     if (!this.#call.optional) this.#parts.watchers.doing(this.#proc, kind, text, untilMs);
   }
 
-  #emit(event: ProcessEvent): void {
+  #emit(event: LiveEvent): void {
     if (!this.#call.optional) this.#parts.watchers.emit(this.#proc, event);
   }
 }

@@ -164,7 +164,7 @@ export class Fallback {
       error: failed && { code: failed.code, message: failed.message },
     };
     switches.push(made);
-    watchers.emit(this.#proc, { type: "log", entry: switchEntry(made) });
+    watchers.emit(this.#proc, { event: "log", entry: switchEntry(made) });
   }
 }
 

@@ -4,8 +4,8 @@ import { callsTitle } from "../../lib/call-title.ts";
 import { Abort } from "../../lib/cancellation.ts";
 import { countLines, TextTail } from "../../lib/text-tail.ts";
 import { SyscallError, type ToolCall } from "../../plugin/index.ts";
+import type { Activity, UserMessage } from "../../run/live-event.ts";
 import type { PID } from "../types.ts";
-import type { Activity, UserMessage } from "./event.ts";
 
 /** A tool call that runs. */
 export interface RunningCall extends Pick<ToolCall, "id" | "name" | "input"> {

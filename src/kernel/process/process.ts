@@ -6,13 +6,13 @@ import type { Channel } from "../../lib/channel.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import { type ChecklistItem, SyscallError } from "../../plugin/index.ts";
 import type { AskVerdict, OpenAsk } from "../../run/ask-schema.ts";
+import type { Activity } from "../../run/live-event.ts";
 import type { RunWriter } from "../../store/runs/run-store.ts";
 import type { ChildResult, ProcInfo } from "../../store/runs/schema.ts";
 import { FdTable } from "../../vfs/fd-table.ts";
 import type { FileGrant } from "../permission/file-grant.ts";
 import type { Permissions } from "../permission/permissions.ts";
 import type { ExitStatus, PID, ProcessState, ProviderChoice, SyscallEvent } from "../types.ts";
-import type { Activity } from "./event.ts";
 import {
   Family,
   LiveConversation,

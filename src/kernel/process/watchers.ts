@@ -1,10 +1,10 @@
 /** The clients that are attached to a process. */
 
 import type { Channel } from "../../lib/channel.ts";
-import type { ProcessEvent } from "./event.ts";
+import type { LiveEvent } from "../../run/live-event.ts";
 
 /** The channels of attached clients. */
-export class Watchers extends Set<Channel<ProcessEvent>> {
+export class Watchers extends Set<Channel<LiveEvent>> {
   /** Called after each change. */
   onChange: (() => void) | undefined;
 
@@ -13,13 +13,13 @@ export class Watchers extends Set<Channel<ProcessEvent>> {
     return [...this].some(({ isPassive }) => !isPassive);
   }
 
-  override add(channel: Channel<ProcessEvent>): this {
+  override add(channel: Channel<LiveEvent>): this {
     super.add(channel);
     this.onChange?.();
     return this;
   }
 
-  override delete(channel: Channel<ProcessEvent>): boolean {
+  override delete(channel: Channel<LiveEvent>): boolean {
     const had = super.delete(channel);
     this.onChange?.();
     return had;

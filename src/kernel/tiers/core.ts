@@ -31,7 +31,7 @@ export function buildCore(ports: KernelPorts) {
   const watchers = new ProcessEvents({ clock, table });
   const inboxes = new Inboxes((proc, entry) => {
     if (entry.kind === "input")
-      watchers.emit(proc, { type: "message", state: "queued", ...asUserMessage(entry) });
+      watchers.emit(proc, { event: "message", state: "queued", ...asUserMessage(entry) });
   });
   const notify = async (proc: Process, source: string, text: string): Promise<void> => {
     const ts = new Date(clock.now()).toISOString();

@@ -33,7 +33,7 @@ export function buildIo(core: Core) {
     find: (uuid) => table.findByUuid(uuid),
     record: (proc, uuid) => core.runs(proc.spec.opts.project.dataDir).info(uuid),
     emit: (proc, { op, snapshot }) =>
-      watchers.emit(proc, { type: "unit", step: proc.run.step, op, snapshot }),
+      watchers.emit(proc, { event: "unit", step: proc.run.step, op, snapshot }),
     beginEffects: (proc) => windows.begin(proc, "program"),
     reported: (uuid) => core.mailed?.(uuid),
   });

@@ -3,8 +3,8 @@
 import { allowAlways } from "../../config/settings/always-rules.ts";
 import { loadSettings } from "../../config/settings/settings.ts";
 import type { Asker } from "../../kernel/asks/asks.ts";
-import type { LiveAsk } from "../../kernel/process/event.ts";
 import type { Logger } from "../../lib/logger.ts";
+import type { LiveAsk } from "../../run/live-event.ts";
 import { askOf } from "../methods/shared/stream-events.ts";
 import type { Notifier } from "../notify/notifier.ts";
 import type { Workspaces } from "../plan/workspace.ts";

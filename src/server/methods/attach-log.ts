@@ -2,11 +2,11 @@
 
 import { z } from "zod";
 import { retryEntry, unitEntry } from "../../kernel/events/log-entry.ts";
-import type { LogEntry, ProcessEvent } from "../../kernel/process/event.ts";
 import type { Channel } from "../../lib/channel.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { ProcRef, StreamEvent } from "../../protocol/methods.ts";
 import type { RunEvent } from "../../run/events.ts";
+import type { LiveEvent, LogEntry } from "../../run/live-event.ts";
 import { UNITS } from "../../store/runs/run-files.ts";
 import type { StreamReply } from "../connection/stream-reply.ts";
 import { Damage } from "../records/damage.ts";
@@ -41,7 +41,7 @@ export const attachLog = streamMethod({
       );
     }
     const channel = found.live && follow ? services.kernel.attach(found.pid, { watched: "log" }) : undefined;
-    const live = channel && until<ProcessEvent>(channel, out.gone);
+    const live = channel && until<LiveEvent>(channel, out.gone);
     return stream(found, channel, services, out, (run, damage) =>
       found.info.kind === "command" ? programLog(found, live) : agentLog(found, run, live, damage, services),
     );
@@ -70,14 +70,14 @@ async function stream(
 async function* agentLog(
   { live, info }: FoundRun,
   run: Run,
-  events: AsyncIterable<ProcessEvent> | undefined,
+  events: AsyncIterable<LiveEvent> | undefined,
   damage: Damage,
   { clock }: Services,
 ): AsyncGenerator<Entry> {
   const wasSent = yield* recordedLog(run, damage);
   let last = live ? undefined : info;
   for await (const event of events ?? []) {
-    if (event.type === "complete") last = event.info;
+    if (event.event === "complete") last = event.info;
     const entry = liveEntry(event, clock.now());
     if (entry && !wasSent(entry)) yield entry;
   }
@@ -85,19 +85,19 @@ async function* agentLog(
 }
 
 /** The entry of an event. Retries are shown live only: no record holds them. */
-function liveEntry(event: ProcessEvent, now: number): LogEntry | undefined {
-  if (event.type === "log") return event.entry;
-  if (event.type === "unit") return unitEntry(event.op, event.snapshot, event.step);
-  return event.type === "retry" ? retryEntry(event, now) : undefined;
+function liveEntry(event: LiveEvent, now: number): LogEntry | undefined {
+  if (event.event === "log") return event.entry;
+  if (event.event === "unit") return unitEntry(event.op, event.snapshot, event.step);
+  return event.event === "retry" ? retryEntry(event, now) : undefined;
 }
 
 /** A program has no steps: its end has its last output. */
 async function* programLog(
   { info }: FoundRun,
-  events: AsyncIterable<ProcessEvent> | undefined,
+  events: AsyncIterable<LiveEvent> | undefined,
 ): AsyncGenerator<Entry> {
   let last = info;
-  for await (const event of events ?? []) if (event.type === "complete") last = event.info;
+  for await (const event of events ?? []) if (event.event === "complete") last = event.info;
   yield* entriesOfProgram(last);
 }
 

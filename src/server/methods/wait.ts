@@ -40,7 +40,7 @@ export const wait = method({
 
 async function ending(services: Services, pid: number, giveUp: AbortSignal): Promise<ProcInfo | undefined> {
   for await (const event of until(services.kernel.attach(pid, { watched: "log" }), giveUp)) {
-    if (event.type === "complete") return event.info;
+    if (event.event === "complete") return event.info;
   }
   return undefined;
 }

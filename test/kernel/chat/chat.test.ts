@@ -43,7 +43,7 @@ describe("a chat", () => {
       chat: true,
     });
     const { events } = await h.follow(pid);
-    const messages = events.filter((event) => event.type === "message");
+    const messages = events.filter((event) => event.event === "message");
     expect(messages.map(({ seq, state }) => `${seq} ${state}`)).toEqual([
       "1 queued",
       "1 read",

@@ -51,7 +51,7 @@ describe("an interrupted model call", () => {
     await h.kernel.chats.end(pid);
     const { info, events } = await h.follow(pid);
     expect(info).toMatchObject({ exit_code: 0, steps: 1, result: "ok" });
-    const messages = events.filter((event) => event.type === "message");
+    const messages = events.filter((event) => event.event === "message");
     expect(messages.map(({ seq, state }) => `${seq} ${state}`)).toEqual([
       "1 queued",
       "1 read",
@@ -89,7 +89,7 @@ describe("an interrupted model call", () => {
       const channel = h.kernel.attach(pid);
       let text = "";
       for await (const event of channel) {
-        if (event.type === "text_delta") text += event.text;
+        if (event.event === "text_delta") text += event.text;
         if (text === "The answer is 4") break;
       }
       expect(await h.kernel.chats.interrupt(pid)).toEqual({
@@ -121,7 +121,7 @@ describe("an interrupted model call", () => {
     await using first = new KernelHarness({ model });
     await using second = new KernelHarness({ model });
     const pid = await first.spawn("what?");
-    for await (const event of first.kernel.attach(pid)) if (event.type === "text_delta") break;
+    for await (const event of first.kernel.attach(pid)) if (event.event === "text_delta") break;
     await first.kernel.chats.interrupt(pid);
     await waits(first, pid);
     crashInto(second, first);
@@ -167,7 +167,7 @@ describe("an interrupted model call", () => {
       },
     });
     const pid = await h.spawn("hi", { chat: true });
-    for await (const event of h.kernel.attach(pid)) if (event.type === "retry") break;
+    for await (const event of h.kernel.attach(pid)) if (event.event === "retry") break;
     expect(await h.kernel.chats.interrupt(pid)).toMatchObject({ interrupted: "model", put_back: [1] });
     await h.kernel.lifecycle.suspend(pid);
   });
@@ -259,7 +259,7 @@ describe("interrupted tool calls", () => {
     const pid = await h.spawn("go", { chat: true, ask: ["Note"], attended: true });
     const events = h.kernel.attach(pid, { answers: true })[Symbol.asyncIterator]();
     // The client stays: without one the question would be decided at once.
-    while ((await events.next()).value?.type !== "ask") {}
+    while ((await events.next()).value?.event !== "ask") {}
     expect(await h.kernel.chats.interrupt(pid)).toMatchObject({ interrupted: "tools" });
     const { uuid } = h.kernel.processes.info(pid);
     const [step] = (await h.runs.steps(uuid)).records;

@@ -38,7 +38,7 @@ describe("a conversation that grows", () => {
       /^\[Left out to save space: the result of Read .*file-0.* Call it again/,
     );
     const logged = events.flatMap((event) =>
-      event.type === "log" && event.entry.kind === "compact" ? [event.entry] : [],
+      event.event === "log" && event.entry.kind === "compact" ? [event.entry] : [],
     );
     expect(logged[0]).toMatchObject({ step: made?.step });
     expect(logged[0]?.text).toContain(`from about ${made?.tokens_before} to ${made?.tokens_after} tokens`);
@@ -69,7 +69,7 @@ describe("a conversation that grows", () => {
     for (const request of steps(h)) expect(sizeOf(request)).toBeLessThan(6400);
     const spent = [...records, ...made].reduce((sum, { usage }) => sum + usage.input_tokens, 0);
     expect(info.usage.input_tokens).toBe(spent);
-    expect(JSON.stringify(events.filter(({ type }) => type === "text_delta"))).not.toContain("SUMMARY");
+    expect(JSON.stringify(events.filter(({ event }) => event === "text_delta"))).not.toContain("SUMMARY");
   });
 
   test("is summarised without the model where the summary fails, is empty, or calls a tool", async () => {

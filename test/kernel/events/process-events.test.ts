@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import type { ProcessEvent } from "../../../src/kernel/process/event.ts";
 import type { Channel } from "../../../src/lib/channel.ts";
 import { SIGPAUSE, SIGRESUME } from "../../../src/lib/signals.ts";
 import { type Device, SyscallError } from "../../../src/plugin/index.ts";
+import type { LiveEvent } from "../../../src/run/live-event.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";
 import {
   byIntent,
@@ -16,8 +16,8 @@ import {
 } from "../../support/kernel.ts";
 import { until } from "../../support/until.ts";
 
-function texts(events: readonly ProcessEvent[]): string[] {
-  return events.flatMap((event) => (event.type === "activity" ? [event.activity.text] : []));
+function texts(events: readonly LiveEvent[]): string[] {
+  return events.flatMap((event) => (event.event === "activity" ? [event.activity.text] : []));
 }
 
 /** A tool that shows output while it runs, and ends when the test says so. */
@@ -43,8 +43,8 @@ function talkingRun() {
 }
 
 /** Collects the events of a channel; it is read from now on. */
-function collected(channel: Channel<ProcessEvent>): ProcessEvent[] {
-  const events: ProcessEvent[] = [];
+function collected(channel: Channel<LiveEvent>): LiveEvent[] {
+  const events: LiveEvent[] = [];
   void (async () => {
     for await (const event of channel) events.push(event);
   })();
@@ -85,7 +85,11 @@ describe("the activity of a run", () => {
       "ending",
     ]);
     const order = events.map((event) =>
-      event.type === "log" ? event.entry.kind : event.type === "activity" ? event.activity.kind : event.type,
+      event.event === "log"
+        ? event.entry.kind
+        : event.event === "activity"
+          ? event.activity.kind
+          : event.event,
     );
     expect(order.slice(order.indexOf("usage"), order.lastIndexOf("step"))).toEqual([
       "usage",
@@ -130,7 +134,7 @@ describe("the activity of a run", () => {
     h.kernel.processes.kill(pid, SIGPAUSE);
     h.kernel.processes.kill(pid, SIGRESUME);
     await h.kernel.lifecycle.suspend(pid);
-    await until(() => events.at(-1)?.type === "complete", "the end");
+    await until(() => events.at(-1)?.event === "complete", "the end");
     expect(texts(events).slice(-4)).toEqual(["waiting for m", "paused", "waiting for m", "being suspended"]);
   });
 
@@ -218,8 +222,8 @@ test("steps and answers have the size of the conversation, and the model's windo
   h.leases--;
   const { events } = await h.run("top", { provider });
   const sizes = events.flatMap((event) =>
-    event.type === "step" || event.type === "usage"
-      ? [[event.type, event.contextTokens, event.contextWindow] as const]
+    event.event === "step" || event.event === "usage"
+      ? [[event.event, event.context_tokens, event.context_window] as const]
       : [],
   );
   expect(sizes.map(([type, , window]) => [type, window])).toEqual([
@@ -245,25 +249,25 @@ describe("the output of a running call", () => {
     tool.show("half");
     tool.show(" a line");
     await clock.advance(50);
-    const outputs = events.flatMap((event) => (event.type === "tool_output" ? [event] : []));
+    const outputs = events.flatMap((event) => (event.event === "tool_output" ? [event] : []));
     expect(outputs.map(({ text, lines }) => [text.length, lines])).toEqual([
       [Array.from({ length: 100 }, (_, i) => `line ${i + 1}\n`).join("").length, 100],
       ["half a line".length, 100],
     ]);
     const late = collected(h.kernel.attach(pid));
     await settled();
-    expect(late.map((event) => (event.type === "log" ? event.entry.kind : event.type))).toEqual([
+    expect(late.map((event) => (event.event === "log" ? event.entry.kind : event.event))).toEqual([
       "spawn",
       "step",
       "tool",
       "tool_output",
       "activity",
     ]);
-    const [state] = late.flatMap((event) => (event.type === "tool_output" ? [event] : []));
+    const [state] = late.flatMap((event) => (event.event === "tool_output" ? [event] : []));
     expect(state?.text).toEndWith("line 100\nhalf a line");
     tool.end();
     await h.follow(pid);
-    expect(events.flatMap((event) => (event.type === "log" ? [event.entry.call?.result] : []))).toContain(
+    expect(events.flatMap((event) => (event.event === "log" ? [event.entry.call?.result] : []))).toContain(
       "over",
     );
   });
@@ -281,7 +285,7 @@ describe("the output of a running call", () => {
     const events = collected(h.kernel.attach(pid));
     for (let i = 0; i < 100_000; i++) tool.show(line);
     await clock.advance(50);
-    const outputs = events.flatMap((event) => (event.type === "tool_output" ? [event] : []));
+    const outputs = events.flatMap((event) => (event.event === "tool_output" ? [event] : []));
     expect(outputs.map(({ text, lines }) => [text.length <= 8 * 1024, lines])).toEqual([
       [true, 100_500],
       [true, 200_500],
@@ -302,7 +306,7 @@ describe("the output of a running call", () => {
     }
     tool.end();
     await h.follow(pid);
-    const shown = events.flatMap((event) => (event.type === "tool_output" ? [event.text] : [])).join("");
+    const shown = events.flatMap((event) => (event.event === "tool_output" ? [event.text] : [])).join("");
     expect(shown).toBe("key: [key]\n[key] again\n");
   });
 });
@@ -331,13 +335,13 @@ describe("the children of a run", () => {
     });
     const pid = await h.spawn("top");
     const events = collected(h.kernel.attach(pid));
-    const states = () => events.flatMap((event) => (event.type === "child" ? [event.child] : []));
+    const states = () => events.flatMap((event) => (event.event === "child" ? [event.child] : []));
     await until(() => states().some(({ intent }) => intent === "leaf"), "the leaf");
     await until(() => h.kernel.processes.infos().length === 3, "the end of the right one");
     const late = collected(h.kernel.attach(pid));
     await settled();
     const { uuid } = h.kernel.processes.info(pid);
-    const now = late.flatMap((event) => (event.type === "child" ? [event.child] : []));
+    const now = late.flatMap((event) => (event.event === "child" ? [event.child] : []));
     expect(now.map(({ intent, state }) => [intent, state])).toEqual([
       ["left", "running"],
       ["leaf", "running"],
@@ -352,7 +356,7 @@ describe("the children of a run", () => {
       ["leaf", "done", 15, null],
       ["left", "done", 45, null],
     ]);
-    const used = events.flatMap((event) => (event.type === "usage" ? [event.tokensUsed] : []));
+    const used = events.flatMap((event) => (event.event === "usage" ? [event.tokens_used] : []));
     expect(used).toEqual(used.toSorted((a, b) => a - b));
     expect(used.at(-1)).toBe(90);
   });
@@ -369,7 +373,7 @@ describe("the children of a run", () => {
       clock,
     });
     const { events } = await h.run("top");
-    const states = events.flatMap((event) => (event.type === "child" ? [event.child] : []));
+    const states = events.flatMap((event) => (event.event === "child" ? [event.child] : []));
     expect(states.map(({ state, step }) => [state, step])).toEqual([
       ["running", 0],
       ["done", 21],
@@ -389,7 +393,7 @@ describe("a call that does not begin", () => {
     });
     const { events } = await h.run("top");
     const entries = events.flatMap((event) =>
-      event.type === "log" && event.entry.call ? [event.entry] : [],
+      event.event === "log" && event.entry.call ? [event.entry] : [],
     );
     expect(entries).toMatchObject([
       { kind: "tool", call: { name, input, state: "running" } },

@@ -111,7 +111,7 @@ describe("a message for an agent", () => {
     expect(open[0]?.text).toBe(delivered);
     second.go();
     const { events } = await log;
-    const live = events.flatMap((event) => (event.type === "log" ? [event.entry] : []));
+    const live = events.flatMap((event) => (event.event === "log" ? [event.entry] : []));
     const recorded = eventsOf((await h.runs.steps(uuid)).records, []).flatMap(entriesOf);
     for (const entries of [live, recorded]) {
       expect(entries.map(({ step, kind }) => [step, kind])).toEqual([

@@ -58,7 +58,7 @@ describe("the Agent tool", () => {
     );
     const { records } = await h.runs.steps(info.uuid);
     expect(records.map(({ action }) => action)).toEqual(["spawn", "complete"]);
-    const states = events.flatMap((event) => (event.type === "child" ? [event.child] : []));
+    const states = events.flatMap((event) => (event.event === "child" ? [event.child] : []));
     const of = { pid, parent_uuid: info.uuid, agent: "none", intent: "part", max_steps: 99 };
     expect(states[0]).toMatchObject({ ...of, call_id: expect.any(String), state: "running", step: 0 });
     expect(states.at(-1)).toMatchObject({ ...of, state: "done", step: 2, tokens_used: 30, doing: null });

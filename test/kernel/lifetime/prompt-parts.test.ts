@@ -101,7 +101,7 @@ describe("a plugin's part of the prompt head", () => {
     const { info, events } = await h.run("go", withPart(h, prompt), ALL);
     expect(info.exit_code).toBe(0);
     expect(h.requests[0]?.system_prompt).not.toContain("# T");
-    const notice = events.flatMap((event) => (event.type === "notice" ? event.text : [])).join();
+    const notice = events.flatMap((event) => (event.event === "notice" ? event.text : [])).join();
     expect(notice).toContain("The part of the plugin test in the prompt is left out:");
     expect(notice).toContain(why);
     release(h);

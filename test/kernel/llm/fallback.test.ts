@@ -97,7 +97,7 @@ describe("a model that fails for good is replaced by the next one", () => {
     ]);
     expect(info.fallback).toEqual([]);
     expect(info.steps_used).toBe(1);
-    const logged = events.flatMap((event) => (event.type === "log" ? [event.entry] : []));
+    const logged = events.flatMap((event) => (event.event === "log" ? [event.entry] : []));
     expect(logged[0]).toMatchObject({ kind: "model", step: 1 });
     expect(logged[0]?.text).toStartWith(`one/a failed (${code}: ${code} it is`);
     expect(logged[0]?.text).toEndWith("; the run continues with two/b");
@@ -206,7 +206,7 @@ test("an effort that the next one has no setting for is left out, and that is lo
   const { info, events } = await h.run("go", { provider: ONE, effort: "high" });
   expect(info).toMatchObject({ result: "from two", switches: [{ to: { provider: "two" } }] });
   expect(efforts).toEqual([undefined]);
-  const notices = events.flatMap((event) => (event.type === "notice" ? [event.text] : []));
+  const notices = events.flatMap((event) => (event.event === "notice" ? [event.text] : []));
   expect(notices.join()).toContain("/dev/llm/two has no such setting");
 });
 
@@ -239,7 +239,7 @@ describe("the cost after a switch", () => {
     const one = provider("one", "a", { price: price(1), fallbacks: [TWO] });
     const { info, events } = await h.run("go", { provider: one, maxCost: 1000 });
     expect(info).toMatchObject({ exit_reason: "llm_error", provider: "one" });
-    const notices = events.flatMap((event) => (event.type === "notice" ? [event.text] : []));
+    const notices = events.flatMap((event) => (event.event === "notice" ? [event.text] : []));
     expect(notices.join()).toContain("two/b is left out: the run has a cost limit");
   });
 
@@ -297,7 +297,7 @@ describe("a key that is refused", () => {
       provider: { ...rotating(["first-long-key"]), renewSecret },
     });
     expect(info).toMatchObject({ exit_reason: "llm_error", error: { code: "PERMISSION" }, steps_used: 1 });
-    expect(events).toContainEqual({ type: "notice", text: "the vault is locked" });
+    expect(events).toContainEqual({ event: "notice", text: "the vault is locked" });
   });
 
   test("does not delay the kill of a run", async () => {
@@ -341,7 +341,7 @@ test("a child gets the model that its parent uses now, and the parent's remainin
   const pid = await h.spawn("go", { provider: { ...ONE, fallbacks: [TWO, third] } });
   const handed: (string | undefined)[] = [];
   for await (const event of h.kernel.attach(pid)) {
-    if (event.type !== "log" || event.entry.kind !== "model") continue;
+    if (event.event !== "log" || event.entry.kind !== "model") continue;
     const { provider: choice } = h.kernel.processes.inherited(pid);
     handed.push(choice?.name, ...(choice?.fallbacks ?? []).map(({ model }) => model));
   }

@@ -175,10 +175,10 @@ test("each retry names its reason, the next wait, and the time in which retries 
   const pid = await h.spawn("go");
   await ended(h, clock, pid);
   const { events } = await h.follow(pid);
-  const retries = events.filter((event) => event.type === "retry");
+  const retries = events.filter((event) => event.event === "retry");
   expect(retries.length).toBeGreaterThan(5);
-  expect(retries[0]).toMatchObject({ attempt: 1, leftMs: 5 * MINUTE, message: "the server is down" });
-  for (const { delayMs } of retries) expect(delayMs).toBeGreaterThanOrEqual(40_000);
+  expect(retries[0]).toMatchObject({ attempt: 1, left_ms: 5 * MINUTE, message: "the server is down" });
+  for (const { delay_ms } of retries) expect(delay_ms).toBeGreaterThanOrEqual(40_000);
 });
 
 test("a model with a fallback is retried for seconds only", async () => {

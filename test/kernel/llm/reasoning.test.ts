@@ -18,9 +18,9 @@ describe("a model's reasoning", () => {
     });
     const { info, events } = await h.run("what is the answer?");
     expect(info.result).toBe("42");
-    expect(events.filter(({ type }) => type === "reasoning_delta")).toEqual([
-      { type: "reasoning_delta", step: 1, text: "It is " },
-      { type: "reasoning_delta", step: 1, text: "six by nine." },
+    expect(events.filter(({ event }) => event === "reasoning_delta")).toEqual([
+      { event: "reasoning_delta", step: 1, text: "It is " },
+      { event: "reasoning_delta", step: 1, text: "six by nine." },
     ]);
     const { records } = await h.runs.steps(info.uuid);
     expect(records).toMatchObject([{ reasoning: "It is six by nine.", raw_response: "42" }]);
@@ -76,7 +76,7 @@ describe("effort", () => {
     const { info, events } = await h.run("go", { effort });
     expect(h.requests.map((request) => request.effort)).toEqual([effort, effort]);
     expect(info.effort).toBe(effort);
-    expect(events.filter(({ type }) => type === "notice")).toEqual([]);
+    expect(events.filter(({ event }) => event === "notice")).toEqual([]);
   });
 
   test("is left out of the requests to a driver that has no setting for it, and that is logged once", async () => {
@@ -86,8 +86,8 @@ describe("effort", () => {
     });
     const { events } = await h.run("go", { effort: "high" });
     expect(h.requests.map((request) => "effort" in request)).toEqual([false, false]);
-    expect(events.filter(({ type }) => type === "notice")).toEqual([
-      { type: "notice", text: "effort high is left out: /dev/llm/scripted has no such setting" },
+    expect(events.filter(({ event }) => event === "notice")).toEqual([
+      { event: "notice", text: "effort high is left out: /dev/llm/scripted has no such setting" },
     ]);
   });
 

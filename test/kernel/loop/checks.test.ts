@@ -69,7 +69,7 @@ describe("checks", () => {
     expect(lastMessage(h.requests[1])).toContain("2 attempts are left");
     expect(lastMessage(h.requests[2])).toContain("run 2");
     expect(lastMessage(h.requests[2])).toContain("1 attempt is left");
-    const notices = events.flatMap((event) => (event.type === "notice" ? [event.text] : []));
+    const notices = events.flatMap((event) => (event.event === "notice" ? [event.text] : []));
     expect(notices.filter((text) => text.includes("the model is shown its output"))).toHaveLength(2);
   });
 

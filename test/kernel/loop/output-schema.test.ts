@@ -152,7 +152,7 @@ describe("a run with an output schema", () => {
     const { info, events } = await h.run("go", { outputSchema: SCHEMA });
     expect(info).toMatchObject({ exit_reason: "completed", output: GOOD, steps: wrong + 1 });
     expect(lastUserMessage(h.requests[wrong])).toContain("count: ");
-    const notices = events.flatMap((event) => (event.type === "notice" ? [event.text] : []));
+    const notices = events.flatMap((event) => (event.event === "notice" ? [event.text] : []));
     expect(notices).toHaveLength(wrong);
     expect(notices[0]).toContain("correction 1 of 2");
     // What is appended leaves what was there before as it was.

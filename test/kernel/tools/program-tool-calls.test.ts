@@ -160,11 +160,11 @@ describe("a program that is the model and calls tools itself", () => {
       undefined,
     ]);
     expect(
-      events.flatMap((event) => (event.type === "text_delta" ? [[event.step, event.text]] : [])),
+      events.flatMap((event) => (event.event === "text_delta" ? [[event.step, event.text]] : [])),
     ).toEqual(
       [[1, "I look."], [3, "Done."]], // biome-ignore format: a table
     );
-    expect(events.flatMap((event) => (event.type === "log" ? [event.entry.kind] : []))).toEqual([
+    expect(events.flatMap((event) => (event.event === "log" ? [event.entry.kind] : []))).toEqual([
       "thought",
       "text",
       "tool",
@@ -691,7 +691,7 @@ describe("an interruption of a program that is the model", () => {
     const pid = await h.spawn("go", program(h));
     const { uuid } = h.kernel.processes.info(pid);
     for await (const event of h.kernel.attach(pid)) {
-      if (event.type === "text_delta" && event.text.includes("answer")) break;
+      if (event.event === "text_delta" && event.text.includes("answer")) break;
     }
     expect(await h.kernel.chats.interrupt(pid)).toMatchObject({ interrupted: "model", text_seen: true });
     const { records } = await h.runs.steps(uuid);

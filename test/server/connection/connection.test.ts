@@ -25,7 +25,7 @@ describe("a slow client", () => {
       stream.pause();
       for (let i = 0; i < EVENTS; i++) {
         server.kernel.emit(run.answer.pid, {
-          type: "text_delta",
+          event: "text_delta",
           step: 1,
           text: `${i} ${"x".repeat(1000)}\n`,
         });
@@ -58,7 +58,7 @@ describe("a slow client", () => {
     const { answer } = await new Client(overStream(stream)).open("spawn", RUN);
     stream.pause();
     const flood = (): void =>
-      server.kernel.emit(answer.pid, { type: "text_delta", step: 1, text: "x".repeat(100_000) });
+      server.kernel.emit(answer.pid, { event: "text_delta", step: 1, text: "x".repeat(100_000) });
     await until(() => {
       flood();
       return clock.pending > 0;
@@ -134,7 +134,7 @@ describe("a client that disconnects", () => {
       expect(server.kernel.watchers(run.answer.pid)).toBe(1);
       client.close();
       await until(() => {
-        server.kernel.emit(run.answer.pid, { type: "text_delta", step: 1, text: "x" });
+        server.kernel.emit(run.answer.pid, { event: "text_delta", step: 1, text: "x" });
         return server.kernel.watchers(run.answer.pid) === 0 && server.server.connections === 0;
       });
       expect(server.kernel.processes.count).toBe(1);

@@ -179,7 +179,7 @@ describe("a shutdown", () => {
     });
     for (const { pid } of daemon.kernel.processes.listProcs()) {
       for (let i = 0; i < 50; i++)
-        daemon.kernel.emit(pid, { type: "text_delta", step: 1, text: "x".repeat(100) });
+        daemon.kernel.emit(pid, { event: "text_delta", step: 1, text: "x".repeat(100) });
     }
     const stopper = await daemon.client();
     expect(await stopper.request("shutdown", {})).toEqual({ pid: process.pid });

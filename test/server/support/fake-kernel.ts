@@ -5,7 +5,6 @@ import type { Interrupted, OutgoingMessage } from "../../../src/kernel/chat/chat
 import { joinEvents } from "../../../src/kernel/events/coalesce-events.ts";
 import type { ShutdownOptions } from "../../../src/kernel/lifetime/shutdown.ts";
 import type { GateStatus } from "../../../src/kernel/llm/model-gate.ts";
-import type { ProcessEvent, UserMessage } from "../../../src/kernel/process/event.ts";
 import type {
   AgentInfo,
   AppliedCompaction,
@@ -23,6 +22,7 @@ import { Channel } from "../../../src/lib/channel.ts";
 import type { Signal } from "../../../src/lib/signals.ts";
 import { SIGPAUSE, SIGRESUME } from "../../../src/lib/signals.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
+import type { LiveEvent, UserMessage } from "../../../src/run/live-event.ts";
 import type { KernelApi } from "../../../src/server/services.ts";
 import type { RunStore, RunWriter } from "../../../src/store/runs/run-store.ts";
 import type { JournalEntry, StepRecord } from "../../../src/store/runs/schema.ts";
@@ -31,7 +31,7 @@ import { procInfo } from "../../support/samples.ts";
 interface FakeProcess {
   info: ProcInfo;
   record: RunWriter;
-  watchers: Set<Channel<ProcessEvent>>;
+  watchers: Set<Channel<LiveEvent>>;
   tracers: Set<Channel<SyscallEvent>>;
   done: PromiseWithResolvers<ExitStatus>;
   ending?: Promise<void>;
@@ -286,13 +286,13 @@ export class FakeKernel implements KernelApi {
 
   flushEvents(): void {}
 
-  attach(pid: PID): Channel<ProcessEvent> {
+  attach(pid: PID): Channel<LiveEvent> {
     const proc = this.#get(pid);
-    const channel: Channel<ProcessEvent> = new Channel(256, () => proc.watchers.delete(channel), {
+    const channel: Channel<LiveEvent> = new Channel(256, () => proc.watchers.delete(channel), {
       join: joinEvents,
     });
-    channel.push({ type: "spawn", info: proc.info });
-    for (const text of proc.info.notices) channel.push({ type: "notice", text });
+    channel.push({ event: "spawn", info: proc.info });
+    for (const text of proc.info.notices) channel.push({ event: "notice", text });
     proc.watchers.add(channel);
     return channel;
   }
@@ -314,7 +314,7 @@ export class FakeKernel implements KernelApi {
 
   // --- what a test does to a process -------------------------------------------------------------------
 
-  emit(pid: PID, event: ProcessEvent): void {
+  emit(pid: PID, event: LiveEvent): void {
     for (const watcher of this.#get(pid).watchers) watcher.push(event);
   }
 
@@ -368,7 +368,7 @@ export class FakeKernel implements KernelApi {
     proc.record.info(proc.info);
     await proc.record.close();
     this.#table.delete(pid);
-    for (const watcher of [...proc.watchers]) watcher.end({ type: "complete", info: proc.info });
+    for (const watcher of [...proc.watchers]) watcher.end({ event: "complete", info: proc.info });
     for (const tracer of [...proc.tracers]) tracer.end();
     proc.done.resolve(exit);
   }
@@ -377,15 +377,15 @@ export class FakeKernel implements KernelApi {
     // A turn of the loop, as a model would take: the spawning client is attached by then.
     await new Promise<void>((resolve) => setImmediate(resolve));
     this.emit(pid, {
-      type: "step",
+      event: "step",
       step,
       total: 10,
-      tokensUsed: 0,
-      costUsd: null,
-      contextTokens: null,
-      contextWindow: null,
+      tokens_used: 0,
+      cost_usd: null,
+      context_tokens: null,
+      context_window: null,
     });
-    this.emit(pid, { type: "text_delta", step, text: words });
+    this.emit(pid, { event: "text_delta", step, text: words });
     this.syscall(pid, { timestamp_ms: 1, pid, syscall: "Read", args: { fd: 3 }, duration_ms: 2 });
     this.step(pid, stepRecord(step, words));
     await this.finish(pid, { code: 0, reason: "completed", result: words });

@@ -9,9 +9,9 @@ import {
   textEntry,
   unitEntry,
 } from "../../../kernel/events/log-entry.ts";
-import type { LogEntry } from "../../../kernel/process/event.ts";
 import type { StreamEvent } from "../../../protocol/methods.ts";
 import type { RunEvent, RunEventOf } from "../../../run/events.ts";
+import type { LogEntry } from "../../../run/live-event.ts";
 import type { UnitLine } from "../../../run/unit-schema.ts";
 import type { ProcInfo } from "../../../store/runs/schema.ts";
 import { receiptOf } from "./receipt.ts";

@@ -38,7 +38,7 @@ export async function streamRun<A extends BegunRun>(
   try {
     await out.accept(answer);
     for await (const event of until(channel, out.gone)) {
-      const isSpawn = event.type === "spawn";
+      const isSpawn = event.event === "spawn";
       await out.send(isSpawn ? spawnEvent(event.info, because) : toStreamEvent(ref, event, channel.dropped));
     }
   } finally {

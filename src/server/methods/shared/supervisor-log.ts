@@ -1,8 +1,8 @@
 /** The log of a supervisor. */
 
-import type { LogEntry } from "../../../kernel/process/event.ts";
 import type { SyscallEvent } from "../../../kernel/types.ts";
 import type { Channel } from "../../../lib/channel.ts";
+import type { LogEntry } from "../../../run/live-event.ts";
 import type { Damage } from "../../records/damage.ts";
 import type { Run } from "../../records/recorded-run.ts";
 import { until } from "./stream-events.ts";

@@ -61,8 +61,8 @@ function choice({ device, version, extra }: HttpDriver, url: string) {
 async function follow(h: KernelHarness, pid: number, onRetry: (delayMs: number) => void): Promise<ProcInfo> {
   let last: ProcInfo | undefined;
   for await (const event of h.kernel.attach(pid)) {
-    if (event.type === "retry") onRetry(event.delayMs);
-    if (event.type === "complete") last = event.info;
+    if (event.event === "retry") onRetry(event.delay_ms);
+    if (event.event === "complete") last = event.info;
   }
   if (last === undefined) throw new Error(`the run of PID ${pid} ended without complete`);
   return last;
