@@ -4,11 +4,13 @@ import { CronMachine } from "../test/e2e/support/cron-machine.ts";
 import { Machine } from "../test/e2e/support/machine.ts";
 import { cronTorture } from "../test/e2e/support/torture/cron-torture.ts";
 import { type TortureReport, torture } from "../test/e2e/support/torture/torture.ts";
+import { unitTorture } from "../test/e2e/support/torture/unit-torture.ts";
 
-const USAGE = `bun bench/torture.ts [--kills N] [--seed N] [--rnix PATH] [--cron MINUTES [--jobs N]]
+const USAGE = `bun bench/torture.ts [--kills N] [--seed N] [--rnix PATH] [--units] [--cron MINUTES [--jobs N]]
   --kills  how often a kernel is killed with SIGKILL, 500 by default
   --seed   of the first campaign, 1 by default; each has the next one
   --rnix   the binary to try, ./rnix by default
+  --units  instead: runs with background units, 300 kills by default
   --cron   instead: jobs every few seconds for these minutes, while the daemon is killed at random
   --jobs   how many jobs, 100 by default
 `;
@@ -18,9 +20,10 @@ const CAMPAIGN = 25;
 
 const { values: flags } = parseArgs({
   options: {
-    kills: { type: "string", default: "500" },
+    kills: { type: "string" },
     seed: { type: "string", default: "1" },
     rnix: { type: "string" },
+    units: { type: "boolean", default: false },
     cron: { type: "string" },
     jobs: { type: "string", default: "100" },
     help: { type: "boolean" },
@@ -34,7 +37,9 @@ if (flags.rnix !== undefined) process.env.RNIX_BINARY = resolve(flags.rnix);
 
 if (flags.cron !== undefined) process.exit(await tortureCron(Number(flags.cron), Number(flags.jobs)));
 
-const kills = Number(flags.kills);
+if (flags.units) process.exit(await tortureUnits(Number(flags.kills ?? 300)));
+
+const kills = Number(flags.kills ?? 500);
 const first = Number(flags.seed);
 const reports: TortureReport[] = [];
 const wrong: string[] = [];
@@ -92,6 +97,15 @@ function named(what: string, all: readonly Record<string, number>[]): [string, n
   return Object.entries(sums)
     .toSorted(([, a], [, b]) => b - a)
     .map(([name, count]) => [`${what}: ${name}`, count]);
+}
+
+async function tortureUnits(kills: number): Promise<number> {
+  await using machine = new Machine();
+  const { wrong, ends, ...counts } = await unitTorture(machine, { kills, seed: Number(flags.seed) });
+  for (const [what, count] of Object.entries({ ...counts, ...ends }))
+    process.stdout.write(`| ${what} | ${count} |\n`);
+  for (const fault of wrong) process.stdout.write(`- ${fault}\n`);
+  return wrong.length;
 }
 
 async function tortureCron(minutes: number, jobs: number): Promise<number> {

@@ -65,12 +65,16 @@ export interface ChildrenOptions {
 /** A program of a background unit. It ends with `end`, with `close`, or by itself. */
 export interface UnitChild {
   pid: number;
-  /** What another kernel finds it by; null when it ended too early to read it. */
-  trace: Promise<UnitTrace | null>;
   exited(): Promise<{ code: number | null; signal: string | null }>;
   /** Resolves when nothing of it runs any more. */
   gone: Promise<boolean>;
   end(): Promise<void>;
+}
+
+interface UnitOwner {
+  unit: string;
+  /** Records what another kernel finds it by. Where that fails, none takes it over: the next sweep ends it. */
+  identified(trace: UnitTrace): boolean;
 }
 
 interface Program {
@@ -132,13 +136,12 @@ export class Children {
   }
 
   /** Starts the program of a background unit: it prints into the open file `output`, and has no stdin. */
-  startUnit(owner: ProgramOwner & { unit: string }, request: Omit<SpawnRequest, "life">): UnitChild {
+  startUnit(owner: ProgramOwner & UnitOwner, request: Omit<SpawnRequest, "life">): UnitChild {
     if (this.#closing)
       throw new SyscallError("CLOSED", "This kernel is shutting down and starts no more programs.");
     const child = this.#start(owner, { ...request, life: "process" }, "unit");
-    const { pid, gone, id, mark } = child;
-    const trace = child.identity.then((identity) => identity && { child: id, mark, ...identity });
-    return { pid, trace, gone, exited: () => child.exited(), end: () => child.end() };
+    const { pid, gone } = child;
+    return { pid, gone, exited: () => child.exited(), end: () => child.end() };
   }
 
   /** Takes over the program of a unit that a dead kernel has started; null when it does not run any more. */
@@ -225,7 +228,7 @@ export class Children {
   }
 
   #start(
-    owner: ProgramOwner & { unit?: string },
+    owner: ProgramOwner & Partial<UnitOwner>,
     request: SpawnRequest,
     life: Program["life"],
   ): RunningChild {
@@ -258,7 +261,7 @@ export class Children {
     spawned: Spawned,
     id: string,
     mark: ProcessTag | null,
-    owner: ProgramOwner,
+    owner: ProgramOwner & Partial<UnitOwner>,
     request: ExecRequest,
   ): RunningChild {
     const onFault = (error: SyscallError): void => this.#fault(error);
@@ -283,7 +286,8 @@ export class Children {
     });
     void spawned.exited.then(() => leaders.delete(spawned.pid));
     void child.identity.then((identity) => {
-      if (identity) this.#tryLedger(() => this.#ledger.started(id, identity));
+      if (!identity || owner.identified?.({ child: id, mark, ...identity }) === false) return;
+      this.#tryLedger(() => this.#ledger.started(id, identity));
     });
     void child.gone.then((clean) => {
       this.#programs.delete(id);

@@ -82,9 +82,9 @@ export const UnitLine = z.discriminatedUnion("t", [
     pid: z.number().int().min(2),
     start: z.string(),
     boot: z.string(),
-    /** Its id in the ledger, and its mark: its descendants are found by them. Absent in old records. */
-    child: z.string().optional(),
-    mark: z.string().nullable().optional(),
+    /** Its id in the ledger, and its mark: its descendants are found by them. */
+    child: z.string(),
+    mark: z.string().nullable(),
   }),
   /** The lines of a monitor up to this byte of its output are in the inbox: `events` lines. */
   z.object({ ...Line, t: z.literal("reported"), id: z.string(), up_to: z.number(), events: z.number() }),

@@ -30,7 +30,7 @@ export class UnitPrograms {
   /** Gives the kernel these programs. It ends none of them when it is dead. */
   serve({ children }: KernelHarness, isDead: () => boolean = () => false): void {
     for (const program of this.#programs.values()) writeFiles(program);
-    children.startUnit = (_owner, { argv }) => this.#start(argv, isDead);
+    children.startUnit = ({ identified }, { argv }) => this.#start(argv, identified, isDead);
     children.adoptUnit = async ({ child }) => {
       const program = this.#programs.get(child);
       if (!program || program.code !== null) return null;
@@ -70,7 +70,11 @@ export class UnitPrograms {
     return { gone: Promise.race([gone.promise, dead.promise]), end };
   }
 
-  #start(argv: readonly string[], isDead: () => boolean): UnitChild {
+  #start(
+    argv: readonly string[],
+    identified: (trace: UnitTrace) => boolean,
+    isDead: () => boolean,
+  ): UnitChild {
     const command = argv.at(-1) ?? "";
     const exitFile = argv.find((word) => word.endsWith(".exit")) ?? "";
     const program: Program = {
@@ -81,11 +85,10 @@ export class UnitPrograms {
     };
     this.#programs.set(command, program);
     this.starts.push(command);
-    const trace: UnitTrace = { child: command, mark: null, pid: 2, start: "1", boot: "b" };
+    identified({ child: command, mark: null, pid: 2, start: "1", boot: "b" });
     const { gone, end } = this.#handle(command, program, isDead);
     return {
       pid: 2,
-      trace: Promise.resolve(trace),
       gone: gone.then(() => true),
       exited: async () => ({ code: program.code, signal: null }),
       end,

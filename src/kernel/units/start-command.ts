@@ -13,11 +13,11 @@ import { OutputFile } from "../../daemons/output-file.ts";
 import type { Signal } from "../../daemons/signal.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
+import type { UnitTrace } from "../../os/adopted-unit.ts";
 import type { Children } from "../../os/children.ts";
 import { libc } from "../../os/libc.ts";
 import { SyscallError, type UnitRequest } from "../../plugin/index.ts";
 import type { RecordedUnit } from "../../store/runs/recorded-units.ts";
-import type { InboxEntry } from "../../store/runs/schema.ts";
 import type { Process } from "../process/process.ts";
 import { exitCode } from "./restored-unit.ts";
 
@@ -53,23 +53,19 @@ export function startCommand(ports: CommandPorts, owner: UnitOwner, request: Uni
   return unitOf(ports, owner, made, startProgram(ports, proc, id, request));
 }
 
-/**
- * Makes a unit of a program that a dead kernel has started. `runs`: it still does. `unread`: the entries of the inbox,
- * which may have more of its lines than its record says.
- */
+/** Makes a unit of a program that a dead kernel has started. `runs`: it still does. */
 export async function adoptCommand(
   ports: CommandPorts,
   owner: UnitOwner,
   { snapshot, program, started, reported }: RecordedUnit,
-  unread: readonly InboxEntry[],
 ): Promise<{ unit: CommandUnit; runs: boolean }> {
   const { kind, id, description, metadata } = snapshot;
-  if ((kind !== "local_bash" && kind !== "monitor") || program?.child === undefined)
+  if (kind !== "local_bash" && kind !== "monitor")
     throw new SyscallError("INTERNAL", `Unit ${id} has no program.`);
-  const { child, mark = null, pid, start, boot } = program;
   const { proc } = owner;
   const { grace } = proc.spec.opts.limits;
-  const adopted = await ports.children.adoptUnit({ child, mark, pid, start, boot }, grace);
+  // Without its line, the sweep has ended it.
+  const adopted = program ? await ports.children.adoptUnit(program, grace) : null;
   const over = ports.beginEffects(proc);
   const path = join(proc.record.unitDir, id);
   const exited = (adopted?.gone ?? Promise.resolve()).then(over, over).then(() => {
@@ -77,19 +73,13 @@ export async function adoptCommand(
     return { code, killed: code === null || snapshot.status === "killed" };
   });
   const persistent = kind === "monitor" && metadata.persistent;
-  const read = [
-    reported,
-    ...unread.map((entry) => (entry.kind === "unit" && entry.unit === id ? entry : undefined)),
-  ]
-    .map((at) => ({ upTo: at?.up_to ?? 0, events: at?.events ?? 0 }))
-    .reduce((a, b) => (b.upTo > a.upTo ? b : a));
   const { timeout_ms: timeoutMs, stall_ms: stallMs } = started;
   const made = {
     id,
     agentId: proc.uuid,
     request: { kind, command: metadata.command, description, persistent, timeoutMs, stallMs },
     startedAtMs: Date.parse(snapshot.started_at),
-    reported: read,
+    reported: { upTo: reported?.up_to ?? 0, events: reported?.events ?? 0 },
   };
   const unit = unitOf(ports, owner, made, {
     program: { exited: () => exited, kill: async () => adopted?.end() },
@@ -130,10 +120,19 @@ function startProgram(
   const path = join(proc.record.unitDir, id);
   const [outFile, exitFile] = [`${path}.out`, `${path}.exit`];
   const output = OutputFile.create(outFile);
+  const identified = (trace: UnitTrace): boolean => {
+    try {
+      proc.record.unit({ t: "program", ts: new Date(clock.now()).toISOString(), id, ...trace });
+      return true;
+    } catch (thrown) {
+      warn(`PID ${proc.pid}`, `program of unit ${id}: ${messageOf(thrown)}`);
+      return false;
+    }
+  };
   const over = beginEffects(proc);
   try {
     const child = children.startUnit(
-      { uuid: proc.uuid, unit: id, spillDir: proc.record.spillDir, graceMs: limits.grace },
+      { uuid: proc.uuid, unit: id, spillDir: proc.record.spillDir, graceMs: limits.grace, identified },
       {
         argv: ["/bin/sh", "-c", WRAPPER, "rnix-unit", exitFile, ...argv],
         cwd: cwd ?? folder,
@@ -141,11 +140,6 @@ function startProgram(
         output,
       },
     );
-    child.trace
-      .then((trace) => {
-        if (trace) proc.record.unit({ t: "program", ts: new Date(clock.now()).toISOString(), id, ...trace });
-      })
-      .catch((thrown) => warn(`PID ${proc.pid}`, `program of unit ${id}: ${messageOf(thrown)}`));
     const exited = child.gone.then(over, over).then(() => child.exited());
     return { program: { exited: () => exited, kill: () => child.end() }, file: outputFile(proc, outFile) };
   } catch (thrown) {

@@ -13,7 +13,7 @@ import {
   type Units as UnitService,
 } from "../../plugin/index.ts";
 import type { UnitLine } from "../../run/unit-schema.ts";
-import { type RecordedUnit, recordedUnits } from "../../store/runs/recorded-units.ts";
+import { missingReports, type RecordedUnit, recordedUnits } from "../../store/runs/recorded-units.ts";
 import type { InboxEntry, ProcInfo } from "../../store/runs/schema.ts";
 import type { Inboxes } from "../ipc/inboxes.ts";
 import type { Process } from "../process/process.ts";
@@ -159,8 +159,10 @@ export class Units implements ResourceHolder {
     if (lines.length === 0) return;
     const { lastState, RestoredUnit } = await import("./restored-unit.ts");
     const owned = this.#takeOver(proc) ?? this.#ownedBy(proc);
-    const known = new Set(unread.map((entry) => (entry.kind === "unit" && entry.ended ? entry.unit : "")));
-    for (const recorded of recordedUnits(lines)) {
+    const missing = missingReports(lines, unread, this.#ts());
+    // A later kernel does not find entries that are read by then.
+    for (const line of missing) proc.record.unit(line);
+    for (const recorded of recordedUnits([...lines, ...missing])) {
       const { snapshot, announced } = recorded;
       if (owned.state.get(snapshot.id)) continue;
       const child = snapshot.kind === "local_agent" ? this.#ports.find(snapshot.metadata.uuid) : undefined;
@@ -173,12 +175,12 @@ export class Units implements ResourceHolder {
         snapshot.kind === "local_agent" ? await this.#ports.record(proc, snapshot.metadata.uuid) : null;
       // The user has suspended this child alone: it is resumed alone.
       if (info && !announced && !hasEnded(info)) continue;
-      if (!announced && !known.has(snapshot.id) && recorded.program?.child !== undefined) {
-        await this.#adopt(owned, recorded, unread);
+      if (!announced && (snapshot.kind === "local_bash" || snapshot.kind === "monitor")) {
+        await this.#adopt(owned, recorded);
         continue;
       }
       const unit = new RestoredUnit(proc, lastState(proc, snapshot, this.#ts(), info));
-      if (announced || known.has(snapshot.id)) {
+      if (announced) {
         owned.ended.set(snapshot.id, { snapshot: unit.snapshot(), daemon: unit });
         continue;
       }
@@ -203,9 +205,9 @@ export class Units implements ResourceHolder {
   }
 
   /** The program of a unit was started by a kernel that is dead now, and may still run. */
-  async #adopt(owned: Owned, recorded: RecordedUnit, unread: readonly InboxEntry[]): Promise<void> {
+  async #adopt(owned: Owned, recorded: RecordedUnit): Promise<void> {
     const { adoptCommand } = await import("./start-command.ts");
-    const { unit, runs } = await adoptCommand(this.#ports, ownerOf(owned), recorded, unread);
+    const { unit, runs } = await adoptCommand(this.#ports, ownerOf(owned), recorded);
     const { id } = recorded.snapshot;
     owned.ends.set(id, unit.done);
     owned.state.register(unit);

@@ -1,9 +1,10 @@
 /** Reads what the record of a run says of its units. */
 
 import type { DaemonSnapshot } from "../../plugin/index.ts";
-import type { UnitLine } from "../../run/unit-schema.ts";
+import type { InboxEntry } from "../../run/inbox-schema.ts";
+import type { UnitDraft } from "../../run/unit-schema.ts";
 
-type Line<T extends UnitLine["t"]> = Extract<UnitLine, { t: T }>;
+type Line<T extends UnitDraft["t"]> = Extract<UnitDraft, { t: T }>;
 
 /** A unit of the record. */
 export interface RecordedUnit {
@@ -19,7 +20,7 @@ export interface RecordedUnit {
 }
 
 /** What the lines say of each unit, oldest first. */
-export function recordedUnits(lines: readonly UnitLine[]): RecordedUnit[] {
+export function recordedUnits(lines: readonly UnitDraft[]): RecordedUnit[] {
   const units = new Map<string, RecordedUnit>();
   for (const line of lines) {
     if (line.t === "started") {
@@ -34,4 +35,23 @@ export function recordedUnits(lines: readonly UnitLine[]): RecordedUnit[] {
     else unit.announced = true;
   }
   return [...units.values()];
+}
+
+/** The lines that are missing about entries of the inbox: a kill came between the entry and its line. */
+export function missingReports(
+  lines: readonly UnitDraft[],
+  unread: readonly InboxEntry[],
+  ts: string,
+): UnitDraft[] {
+  const units = new Map(recordedUnits(lines).map((unit) => [unit.snapshot.id, unit]));
+  return unread.flatMap((entry): UnitDraft[] => {
+    if (entry.kind !== "unit") return [];
+    const { unit: id, ended, up_to, events = 0 } = entry;
+    const { announced = false, reported } = units.get(id) ?? {};
+    const isNew = up_to !== undefined && up_to > (reported?.up_to ?? 0);
+    return [
+      ...(isNew ? [{ t: "reported" as const, ts, id, up_to, events }] : []),
+      ...(ended && !announced ? [{ t: "announced" as const, ts, id }] : []),
+    ];
+  });
 }

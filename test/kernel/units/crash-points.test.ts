@@ -5,7 +5,6 @@ import { FakeClock } from "../../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says } from "../../support/kernel.ts";
 import { MemoryDisk } from "../../support/memory-disk.ts";
 import { memoryFolder } from "../../support/memory-folder.ts";
-import { seeded } from "../../support/seeded.ts";
 import { UnitPrograms } from "../../support/unit-programs.ts";
 import { background, diskName, lineOf, monitor, UNIT_DEVICES } from "../../support/unit-stage.ts";
 import { until } from "../../support/until.ts";
@@ -137,14 +136,14 @@ test("killed at any disk operation: the model reads each end and each line once"
     });
 });
 
-test("several kills in a row", async () => {
+test("killed while units report, and again when their reports have been read", async () => {
   const operations = await through([]);
-  for (let seed = 1; seed <= 10; seed++) {
-    const random = seeded(seed);
-    const crashes = Array.from({ length: 3 }, () => 1 + Math.floor(random() * operations));
-    await through(crashes).catch((cause: unknown) => {
-      throw new Error(`seed ${seed}: ${crashes.join(", ")}`, { cause });
-    });
+  for (let at = operations >> 1; at <= operations; at++) {
+    const after = await through([at]);
+    for (const again of [after >> 1, after - 1].filter((one) => one > 0))
+      await through([at, again]).catch((cause: unknown) => {
+        throw new Error(`operation ${at}, then ${again}`, { cause });
+      });
   }
 });
 
