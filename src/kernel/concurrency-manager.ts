@@ -2,16 +2,31 @@
 
 import { either, onceAborted, withDeadline, withTimeout } from "../lib/cancellation.ts";
 import { type Message, SyscallError } from "../plugin/index.ts";
-import { type CoID, type CoroutineBody, CoroutineTask, type Resumed } from "./concurrency/coroutine.ts";
-import { TaskTable } from "./concurrency/task-table.ts";
-import { type Thread, ThreadTask, type ThreadWork, type TID } from "./concurrency/thread.ts";
+import {
+  type CoID,
+  type CoroutineBody,
+  CoroutineTask,
+  type Resumed,
+  TaskTable,
+  type Thread,
+  ThreadTask,
+  type ThreadWork,
+  type TID,
+} from "./concurrency/tasks.ts";
 import type { Process } from "./process/process.ts";
 import type { ResourceHolder } from "./process/resource-holder.ts";
 import type { Core } from "./tiers/core.ts";
 import type { PID } from "./types.ts";
 
-export type { CoID, Coroutine, CoroutineBody, Resumed } from "./concurrency/coroutine.ts";
-export type { Thread, ThreadWork, TID } from "./concurrency/thread.ts";
+export type {
+  CoID,
+  Coroutine,
+  CoroutineBody,
+  Resumed,
+  Thread,
+  ThreadWork,
+  TID,
+} from "./concurrency/tasks.ts";
 
 /** How long to wait for another task, at most until the process ends. */
 interface WaitOptions {

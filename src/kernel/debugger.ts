@@ -90,7 +90,7 @@ export class Debugger {
     }
   }
 
-  /** The same for a synchronous call. */
+  /** Does the same for a synchronous call. */
   callNow<T>(
     by: Process | undefined,
     about: Process | undefined,

@@ -71,7 +71,7 @@ export class IpcManager {
         return `the run ${uuid}, which is suspended and resumes with it`;
       await sleep(this.#parts.clock, MAIL_LOOK_MS, sender.signal);
     }
-    // The same error as for a missing run.
+    // Fails with the error of a missing run.
     const target = this.addressee(sender, to);
     await this.send(sender.pid, target, data);
     return `process ${target}`;

@@ -7,10 +7,10 @@ import { registerOwnDevices } from "./devices/own-devices.ts";
 import type { Watched } from "./events/process-events.ts";
 import { asUserMessage } from "./ipc/inbox.ts";
 import type { KernelPorts } from "./kernel-ports.ts";
+import type { ShutdownOptions } from "./lifecycle-manager.ts";
 import { LiveChanges } from "./lifetime/changed-files.ts";
-import { countResources } from "./lifetime/resource-counts.ts";
-import type { ShutdownOptions } from "./lifetime/shutdown.ts";
 import type { GateStatus } from "./llm/model-gate.ts";
+import type { Process } from "./process/process.ts";
 import { buildAgents } from "./tiers/agents.ts";
 import { buildCore } from "./tiers/core.ts";
 import { buildIo } from "./tiers/io.ts";
@@ -20,7 +20,7 @@ import type { PID, ProcessDetail, ProcInfo, SyscallEvent } from "./types.ts";
 import type { Units } from "./units/units.ts";
 
 /** Background units as the server reaches them: by PID, or by their own ids. */
-export interface KernelUnits {
+interface KernelUnits {
   /** Fails with NOT_FOUND for an id of no live process, as the next two do. */
   ownerOf(id: string): PID;
   stop(id: string): Promise<DaemonSnapshot>;
@@ -167,4 +167,31 @@ export class Kernel {
   attachDebug(pid: PID): Channel<SyscallEvent> {
     return pid === 0 ? this.debug.attachPid0() : this.debug.attach(this.#parts.table.get(pid));
   }
+}
+
+/** The resources held for processes, by kind. Without processes all are 0; anything else is a leak. */
+function countResources({ holders, ...parts }: System) {
+  const live = parts.table.all();
+  const sum = (of: (proc: Process) => number): number => live.reduce((total, proc) => total + of(proc), 0);
+  return {
+    processes: live.length,
+    tasks: parts.runner.tasks,
+    contexts: parts.contexts.size,
+    fds: sum((proc) => proc.fds.list().length),
+    channels: sum((proc) => proc.watchers.size + proc.tracers.size),
+    mounts: holders.mounts.size,
+    messages: holders.messages.size,
+    groups: holders.groups.size,
+    signals: holders.signals.size,
+    threads: holders.threads.size,
+    coroutines: holders.coroutines.size,
+    supervisors: parts.supervisors.size,
+    agents: parts.agents.waiting,
+    modelCalls: parts.gate.calls,
+    budgets: parts.budget.live,
+    reservations: parts.budget.reserved.reservations,
+    asks: parts.asks.size,
+    units: holders.units.size,
+    programs: parts.children.list().length,
+  };
 }

@@ -26,9 +26,9 @@ type Reach = "tree" | "alone";
 class SignalState {
   readonly handlers = new Map<Signal, SignalHandler>();
   readonly blocked = new Set<Signal>();
-  /** One per signal, however often it came, with its widest reach. */
+  /** The pending signals. A signal that came several times is in it once, with its widest reach. */
   readonly pending = new Map<Signal, Reach>();
-  /** One for each running handler. */
+  /** The timers of the running handlers. */
   readonly waits = new Set<Timer>();
 }
 

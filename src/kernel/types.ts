@@ -123,7 +123,7 @@ export interface MountInfo {
   down: string | null;
 }
 
-/** One thing to be mounted. */
+/** A request to mount a source, such as an MCP server. */
 export interface MountRequest {
   type: string;
   /** Letters, digits, ".", "_", "-", without "__": the last part of its path and the middle of its tools' names. */
@@ -189,7 +189,7 @@ export interface ProviderChoice {
   model: string;
   /** Handed to the driver as OpenContext.config. */
   config: { base_url?: string; key_source?: string; extra?: Record<string, unknown> };
-  /** One gate per provider and key: never the key itself. */
+  /** Identifies the queue of the provider and key. It is never the key itself. */
   gateKey: string;
   concurrency?: number;
   requestsPerMinute?: number;
@@ -199,9 +199,9 @@ export interface ProviderChoice {
   /** The longest answer that the model can write. Requests do not carry it. */
   outputLimit?: number;
   price?: ModelPrice;
-  /** Its program has tools of its own, to which the process's rights do not apply. */
+  /** The provider is a program with tools of its own, to which the rights of the process do not apply. */
   unconfined?: boolean;
-  /** It replays a recording: no cost, and no use of the daily budget. */
+  /** The provider replays a recording: calls cost nothing and do not count towards the daily budget. */
   plays?: true;
   /** Why this one: "flag", "RNIX_PROVIDER", "agent.yaml", … */
   because: string;
@@ -276,7 +276,7 @@ export interface SpawnOpts {
   onAsk?: OnAsk;
   /** What follows the answer of the run while its background units live. Absent: it waits for them. */
   onUnits?: OnUnits;
-  /** Of a call of PID 0 about a run: the root run of its tree, and the folder of its record. */
+  /** For a call of PID 0 about a run: the UUID of the root run of the tree, and the folder of its record. */
   about?: { uuid: string; dir: string };
   /** For a replay: what a person has decided in the recorded run, by call. */
   verdicts?: ReadonlyMap<string, AskVerdict[]>;
@@ -340,7 +340,7 @@ export interface AttachedImage extends Pick<ImageRef, "media_type" | "width" | "
 export interface ChildRequest {
   intent: string;
   agent?: string;
-  /** Of the parent's provider. */
+  /** A model of the parent's provider. */
   model?: string;
 }
 

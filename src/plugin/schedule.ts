@@ -132,7 +132,7 @@ export interface NextInstants {
   warnings: string[];
 }
 
-/** One attempt of one instant of a job. */
+/** An attempt to run a job at one instant. */
 export interface LedgerRow {
   v: 1;
   job: string;

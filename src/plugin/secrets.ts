@@ -170,7 +170,7 @@ function isRandom(text: string, bits: number): boolean {
   return entropy >= bits && !/^[a-z]+(?:[-_][a-z]+)*$/.test(text);
 }
 
-/** Not so the tokens that documentation of the format shows. */
+/** Whether these are the claims of a real token, not those of an example in documentation. */
 function isClaims(claims: string): boolean {
   if (claims.length % 4 === 1) return false;
   const text = atob(claims.replaceAll("-", "+").replaceAll("_", "/"));
@@ -184,7 +184,7 @@ function isOfExample({ index = 0, input = "" }: RegExpMatchArray): boolean {
   return /\bexample\.(?:com|org|net)\b|"example"/.test(input.slice(Math.max(0, index - 400), index + 400));
 }
 
-/** Not so the words that documentation writes in its place. */
+/** Whether the text may be a password, not a placeholder as documentation writes it. */
 function isPassword(text: string): boolean {
   const isWord = /^[a-z_-]*(?:pass|pw|secret|token|key|admin|root|guest|test|user|demo)[a-z_-]*$/i.test(text);
   return !isWord && !isPlaceholder(text) && !/^[$%{[]/.test(text);

@@ -54,7 +54,7 @@ export interface ChildState {
   doing: Activity | null;
 }
 
-/** One entry of `rnix log`. */
+/** An entry of `rnix log`. */
 export interface LogEntry {
   ts: string;
   step: number;
@@ -82,7 +82,7 @@ export interface RunUse {
 
 /** A message of the user in a run's inbox. */
 export interface UserMessage {
-  /** Its number in the inbox. */
+  /** The number of the message in the inbox. */
   seq: number;
   text: string;
   /** When the model gets it: with its next step, or when its present answer is complete. */

@@ -32,12 +32,12 @@ export class Namespace {
     return this.#own;
   }
 
-  /** The same stack with a new nearest table. */
+  /** Returns a namespace with this table before all others. */
   with(layer: DeviceRegistry): Namespace {
     return new Namespace([layer, ...this.#layers]);
   }
 
-  /** The same stack with a new farthest table. */
+  /** Returns a namespace with this table behind all others. */
   over(layer: DeviceRegistry): Namespace {
     return new Namespace([...this.#layers, layer]);
   }

@@ -11,7 +11,7 @@ export interface DeviceEntry {
   device: Device;
   plugin: string;
   layer: Layer;
-  /** Its plugin is embedded in the binary. */
+  /** The plugin of the device is embedded in the binary. */
   isStock?: boolean;
   /** The services that the plugin needs. The OpenContext has exactly these. */
   needs: readonly (keyof Services)[];
@@ -29,7 +29,7 @@ export interface Match {
 
 const PATH = /^\/(?:[A-Za-z0-9._-]+\/)*[A-Za-z0-9._-]+$/;
 
-/** One table of devices. Each path is unique. */
+/** A table of devices. Each path is unique. */
 export class DeviceRegistry {
   readonly #entries = new Map<string, DeviceEntry>();
   /** Grows with each change. */

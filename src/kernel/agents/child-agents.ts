@@ -20,7 +20,7 @@ export class ChildAgents {
   readonly #parts: ChildAgentParts;
   /** The waiting parent of each child. */
   readonly #waiting = new Map<PID, Process>();
-  /** Of each parent: the last call that has begun to start its child. */
+  /** By parent: the last call that has begun to start its child. */
   readonly #starts = new WeakMap<Process, Promise<unknown>>();
   /** Called at the end of each child that is waited for. */
   readonly #onEnd = new Set<() => void>();
@@ -221,7 +221,7 @@ export class ChildAgents {
     if (here) await resumer.gone(here);
     const info = await runs.info(uuid);
     if (!info) {
-      // It is in the journal, but was never spawned.
+      // The journal has the UUID, but the child was never spawned.
       await runs.remove(uuid);
       return this.#spawn(parent, wish, { uuid, parentCall: callId }, signal);
     }

@@ -23,7 +23,7 @@ export interface ResumeOptions {
   input?: string;
   /** Images attached to it. */
   images?: readonly AttachedImage[];
-  /** Its sender's key. */
+  /** The key by which its sender deduplicates it. */
   key?: string;
   /**
    * Makes a new run that begins with the steps of this one, up to `step` or all that are recorded; this one does not
@@ -34,7 +34,7 @@ export interface ResumeOptions {
 
 export interface Resumed {
   pid: PID;
-  /** Of the new run where it is a fork. */
+  /** The UUID of the run; for a fork, of the new run. */
   uuid: string;
   /** The last complete step. */
   step: number;
@@ -107,7 +107,7 @@ export class RunResumer {
     const { table, runner, kernelAlive, sweepPrograms } = this.#parts;
     const here = table.findByUuid(uuid);
     if (here && !here.exit) throw alive(here.pid);
-    // It has ended, but holds resources of the run until it is reaped.
+    // The process has ended, but it holds resources of the run until it is reaped.
     if (here) await this.gone(here);
     else runner.pendingRecords.retry();
     const runs = this.#parts.runs(opts.project.dataDir);

@@ -241,7 +241,7 @@ export class TreeBudget {
     if (remaining(this.limits.timeMs, elapsedMs) <= 0) throw refusal("No time is left for it");
   }
 
-  /** Its process has ended: it no longer counts as live. Its usage still counts in its ancestors. */
+  /** Call this when the process has ended. The budget no longer counts as live; its usage still counts in its ancestors. */
   close(): void {
     if (this.#closed) throw new SyscallError("INTERNAL", "The budget of a process was closed a second time.");
     this.#closed = true;

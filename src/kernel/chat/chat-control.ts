@@ -20,7 +20,7 @@ export interface Interrupted {
 /** A message of the user for a live run. */
 export interface OutgoingMessage extends Pick<UserMessage, "text" | "when"> {
   images?: readonly AttachedImage[];
-  /** Of two messages with one key, the second is not taken. */
+  /** Deduplicates: a second message with the same key is dropped. */
   key?: string;
 }
 

@@ -13,7 +13,7 @@ import { hasCorrespondent } from "../tools/tool-catalog.ts";
 /** What the next step is about to hold. */
 interface Delivery {
   entries: readonly InboxEntry[];
-  /** Its message in the conversation; absent for a step that was open when the run was cut off. */
+  /** The message that holds the entries; absent for a step that was open when the run was cut off. */
   message?: Message;
   seqs: number[];
   /** A notice about a failed check is among the entries. */
@@ -29,7 +29,7 @@ interface Delivery {
 export class Turns {
   readonly #parts: Io;
   readonly #proc: Process;
-  /** It is the user's turn: the run waits for a message with a higher number. */
+  /** If set, it is the user's turn: the run waits for a message with a higher number. */
   #waitAfter: number | undefined;
   /** Until a step record holds it. */
   #delivery: Delivery | undefined;

@@ -10,11 +10,16 @@ import type { Process } from "../process/process.ts";
 import type { Io } from "../tiers/io.ts";
 import type { Limits, ProviderChoice } from "../types.ts";
 import { applyCompaction } from "./apply-compaction.ts";
-import { clipText, shortenText } from "./clip-text.ts";
-import { digest } from "./digest.ts";
 import { firstMessage } from "./messages.ts";
-import { recentFiles } from "./recent-files.ts";
-import { instruction, SHARES, summaryMessage } from "./summary.ts";
+import {
+  clipText,
+  digest,
+  instruction,
+  recentFiles,
+  SHARES,
+  shortenText,
+  summaryMessage,
+} from "./summary.ts";
 import { callsByResult, lastAnswers, tailStart } from "./turns.ts";
 
 /** A compaction that is not applied yet. */
@@ -214,7 +219,7 @@ class Drafting {
     }
   }
 
-  /** None for a program that calls tools itself: it would call them instead of answering. */
+  /** Returns no tools for a program that acts as the model: it would call them instead of writing the summary. */
   #toolsFor({ tools }: ModelRequest): ModelRequest["tools"] {
     const { model, spec } = this.#proc;
     return spec.namespace.resolve(model.provider.device).entry.needs.includes("tools") ? undefined : tools;

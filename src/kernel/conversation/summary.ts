@@ -1,10 +1,11 @@
-/** Builds the message that replaces summarised messages, and the request for a summary. */
+/** The texts that replace the oldest messages of a conversation: the summary, a digest without the model, recent files. */
 
 import { framed } from "../../plugin/frame.ts";
-import type { ChecklistItem, Message } from "../../plugin/index.ts";
+import type { ChecklistItem, Message, ToolDef } from "../../plugin/index.ts";
 import { estimateTokens } from "../budget/tokens.ts";
-import { clipText } from "./clip-text.ts";
+import type { ProcessTool } from "../process/process-spec.ts";
 import { firstMessage } from "./messages.ts";
+import { callsByResult } from "./turns.ts";
 
 /** The parts of the message that replaces the beginning of a conversation. The intent and its input are repeated. */
 interface SummaryParts {
@@ -26,7 +27,7 @@ interface SummaryParts {
 }
 
 /** A file that was read, with its content if it was not changed since and fits. */
-export interface RecentFile {
+interface RecentFile {
   path: string;
   content?: string;
 }
@@ -97,4 +98,124 @@ function filesSection(files: readonly RecentFile[]): string {
       ? ""
       : " What they held then follows for some; read one again before you change it.";
   return [`Files you read last:${note}\n${names}`, ...contents].join("\n\n");
+}
+
+const WORDS = 240;
+const CALL = 160;
+const RESULT = 120;
+/** The share that an earlier summary gets at most. */
+const EARLIER = 0.5;
+
+/**
+ * Summarises a conversation without a model, in at most `tokens` tokens: the messages and calls with their results,
+ * the newest first to be kept. The first message is not included.
+ */
+export function digest(messages: readonly Message[], earlier: string | null, tokens: number): string {
+  const before = earlier === null ? "" : clipText(earlier, tokens * EARLIER);
+  const lines = linesOf(messages);
+  let left = tokens - estimateTokens(before);
+  const kept: string[] = [];
+  for (const line of lines.toReversed()) {
+    left -= estimateTokens(line) + 1;
+    if (left < 0) break;
+    kept.unshift(line);
+  }
+  const missing = lines.length - kept.length;
+  const gap = missing === 0 ? [] : [`[${missing} earlier entries are left out here.]`];
+  return [...(before === "" ? [] : [before]), ...gap, ...kept].join("\n");
+}
+
+function linesOf(messages: readonly Message[]): string[] {
+  const calls = callsByResult(messages);
+  return messages.flatMap(({ role, content }, at) => {
+    if (at === 0) return [];
+    const call = calls.get(at);
+    if (call) {
+      return [
+        `  - called ${call.name} ${shortenText(JSON.stringify(call.input), CALL)}: ${shortenText(content, RESULT)}`,
+      ];
+    }
+    if (content.trim() === "") return [];
+    return [`- ${role === "assistant" ? "you said" : "you received"}: ${shortenText(content, WORDS)}`];
+  });
+}
+
+const MAX_FILES = 8;
+
+/**
+ * The files that were read last in the replaced messages, the newest first, with contents that fit into `tokens`.
+ * Files that the kept messages still show are left out. Files that were changed since have no content.
+ */
+export function recentFiles(
+  replaced: readonly Message[],
+  kept: readonly Message[],
+  tools: ReadonlyMap<string, ProcessTool>,
+  tokens: number,
+): RecentFile[] {
+  const inView = new Set(pathsOf(kept, tools).map(({ path }) => path));
+  const found = new Map<string, RecentFile>();
+  const changed = new Set<string>();
+  let left = tokens;
+  for (const { path, reads, content } of pathsOf(replaced, tools).reverse()) {
+    if (!reads) changed.add(path);
+    if (!reads || found.has(path) || inView.has(path) || found.size >= MAX_FILES) continue;
+    const size = estimateTokens(content);
+    const fits = !changed.has(path) && size <= left;
+    if (fits) left -= size;
+    found.set(path, fits ? { path, content } : { path });
+  }
+  return [...found.values()];
+}
+
+interface Touched {
+  path: string;
+  reads: boolean;
+  content: string;
+}
+
+/** Calls whose tool names a required input as its subject: the file that it reads or changes. */
+function pathsOf(messages: readonly Message[], tools: ReadonlyMap<string, ProcessTool>): Touched[] {
+  return [...callsByResult(messages)].flatMap(([at, { name, input }]) => {
+    const tool = tools.get(name)?.tool;
+    const path = tool?.subject === undefined ? undefined : input[tool.subject];
+    const content = messages[at]?.content ?? "";
+    if (!tool || typeof path !== "string" || content.startsWith("Error ")) return [];
+    const reads = tool.annotations?.readOnlyHint === true;
+    return reads && !requires(tool, tool.subject) ? [] : [{ path, reads, content }];
+  });
+}
+
+/** Whether the field is required. Tools that list or search have an optional subject. */
+function requires({ input }: ToolDef, field: string | undefined): boolean {
+  return "required" in input && Array.isArray(input.required) && input.required.includes(field);
+}
+
+/** The share of a clipped text that its beginning gets; its end gets the rest. */
+const HEAD = 0.7;
+
+/** Clips a text to about `tokens` tokens of its beginning and end. `where` says where the whole text is. */
+export function clipText(text: string, tokens: number, where = ""): string {
+  const whole = estimateTokens(text);
+  if (whole <= tokens) return text;
+  const chars = Math.max(0, Math.floor((text.length * tokens) / whole));
+  const head = Math.ceil(chars * HEAD);
+  const left = text.length - chars;
+  const mark = `[… ${left} of ${text.length} characters left out here.${where === "" ? "" : ` ${where}`} …]`;
+  return [wellFormed(text.slice(0, head)), mark, wellFormed(text.slice(text.length - (chars - head)))].join(
+    "\n",
+  );
+}
+
+/** The beginning of a text, on one line. */
+export function shortenText(text: string, chars: number): string {
+  const line = text
+    .slice(0, 4 * chars)
+    .replace(/\s+/g, " ")
+    .trim();
+  return line.length <= chars ? line : `${wellFormed(line.slice(0, chars - 1))}…`;
+}
+
+/** Removes half a surrogate pair at a cut, which some providers reject. */
+function wellFormed(text: string): string {
+  return text.replace(/^[\uDC00-\uDFFF]|[\uD800-\uDBFF]$/g, "");
 }

@@ -41,7 +41,7 @@ export class InitUnit {
     return this.#state === "starting" || this.#state === "running";
   }
 
-  /** Its supervisor, also after its end. */
+  /** The process of the unit's supervisor, also after its end. */
   get process(): Process | undefined {
     return this.#proc;
   }
@@ -153,7 +153,7 @@ export class InitUnit {
   }
 
   #ended(exit: ExitStatus): void {
-    // It was asked to stop: its end is expected.
+    // The end is expected, because the unit was stopped.
     if (!this.isUp) return;
     const well = exit.code === 0 || this.#closing?.aborted === true;
     this.#become(well ? "stopped" : "failed", well ? null : wordsOf(exit));
@@ -199,7 +199,7 @@ export interface InitPlan {
 export interface InitUnitPlan {
   /** Unique in its plan. */
   name: string;
-  /** As users call it: "command", "mcp", "supervisor". */
+  /** The word that users know: "command", "mcp", "supervisor". */
   type: string;
   /** If it does not start, the other units are stopped too. */
   required: boolean;
@@ -227,7 +227,7 @@ export interface InitUnitStatus {
   state: InitState;
   /** When it reached this state, in Unix ms. */
   sinceMs: number;
-  /** Of the supervisor; null for a mount, which has no process. */
+  /** The PID of the supervisor; null for a mount, which has no process. */
   pid: PID | null;
   /** Restarts of all children of the supervisor; null for a mount. */
   restarts: number | null;

@@ -26,7 +26,7 @@ export function userText(entries: readonly InboxEntry[]): string {
   return entries.flatMap((entry) => (entry.kind === "input" ? [entry.text] : [])).join("\n\n");
 }
 
-/** Only the user's own input has no frame. */
+/** The text of an entry. All but the user's own input is in a frame. */
 function formatEntry(entry: InboxEntry): string {
   if (entry.kind === "input") return entry.text;
   if (entry.kind === "message") return formatMessage(entry);

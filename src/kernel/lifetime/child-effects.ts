@@ -44,7 +44,7 @@ export function requireEffects(
   }
   const [variable] = effects.variables ?? [];
   if (variable === undefined) return;
-  // As an assignment before a command, a variable may change what any command does.
+  // A variable may change what any command does, like an assignment before it. So the right to every command is needed.
   const refusal = parent.permissions.lacks({ kind: "tool", text: "Bash", name: "Bash", glob: false });
   if (refusal)
     throw lacking(parent, `give its child the variable ${variable} (--env)`, "Bash", `${refusal}.`);

@@ -158,7 +158,7 @@ export class ProcessBuilder {
     const { table } = this.#parts;
     // Users fork runs: the new process has no parent.
     const ofItself = saved?.fork ? undefined : saved;
-    // Of an adopted run only the conversation is used; settings are today's.
+    // An adopted run gives only its conversation; the settings are the present ones.
     const terms = saved?.fork?.adopted ? undefined : saved;
     const parent = ofItself && !opts.parentPid ? this.#liveParentOf(ofItself) : this.#parentOf(opts);
     if (parent) requireWithinParent(opts, parent);
@@ -190,7 +190,7 @@ export class ProcessBuilder {
       namespace,
       permissions,
       secrets: new Secrets({
-        // Its shell may print keys of the parent's environment.
+        // The shell of the process may print keys of the parent's environment.
         keys: [...(opts.secrets ?? []), ...(parent?.secrets.keys ?? [])],
         shared: this.#parts.fetchedKeys,
       }),

@@ -33,7 +33,7 @@ export async function askPromptParts(
   proc: Process,
   makeContext: MakeContext,
 ): Promise<{ parts: AskedPart[]; notices: string[] }> {
-  // Of PID 0: those that a run here would have.
+  // A call of PID 0 gets the parts that a run in this project would have.
   const sources = proc.spec.kind === "agent" || proc.pid === 0 ? usableSources(proc) : [];
   const asked = await Promise.allSettled(sources.map((source) => ask(proc, source, makeContext)));
   const notices = asked.flatMap((one, at) =>

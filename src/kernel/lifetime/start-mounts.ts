@@ -15,7 +15,7 @@ import type { ExitReason, MountRequest } from "../types.ts";
 /** A start is announced on the screen when it takes longer than this. */
 const ANNOUNCE_MS = 1_000;
 
-/** One mount that was begun. */
+/** A mount that was begun. */
 interface Begun {
   request: MountRequest;
   prefix: string;
@@ -176,7 +176,7 @@ export class StartMounts {
       if (isPromised) this.#parts.watchers.notice(proc, `${request.name} is ready`);
       return;
     }
-    // Not to the model: a message would make it answer again.
+    // The model is not notified: a message would make it answer again.
     this.#addNotice(proc, failureOf(request, error));
   }
 

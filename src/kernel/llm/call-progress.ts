@@ -13,9 +13,9 @@ import { NO_RETRY, type RetryLimits, retryLimitsOf } from "./retry.ts";
 
 interface ReportedCall {
   charge: CallCharge;
-  /** Of a program that calls tools itself. */
+  /** The tool calls of a program that acts as the model. */
   programCalls: ProgramToolCalls | undefined;
-  /** It is part of something else: nothing of it is shown. */
+  /** The call is part of other work, such as a compaction: clients see nothing of it. */
   optional: boolean;
 }
 

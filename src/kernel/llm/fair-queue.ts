@@ -6,7 +6,7 @@ export interface QueueEntry {
   readonly tree: string;
   /** Within its tree the lowest goes first. */
   readonly order: number;
-  /** Its first attempt failed: its tree goes to the front of the queue. */
+  /** True for a retry: its tree goes to the front of the queue. */
   readonly isRetry: boolean;
 }
 

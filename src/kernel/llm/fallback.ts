@@ -174,7 +174,7 @@ export class Fallback {
  */
 function isModelFault({ code, retryable }: SyscallError): boolean {
   if (code === "NOT_FOUND" || code === "UNAVAILABLE" || code === "TIMEOUT" || code === "CLOSED") return true;
-  // Also an account without credit: another provider has its own quota.
+  // The quota of the key or the credit of the account is used up. Another provider has its own quota.
   if (code === "EXHAUSTED") return true;
   return code === "DRIVER" && retryable === true;
 }

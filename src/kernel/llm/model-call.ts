@@ -273,7 +273,7 @@ export class ModelCall {
     if (stopped) return stopped.because === STOP ? undefined : asRunError(stopped.because);
     if (this.#proc.stopped || this.#proc.work.interrupted || !(thrown instanceof SyscallError)) return thrown;
     if (asksForLongWait(thrown)) {
-      // It does not wait in memory: the run resumes when the quota is reset.
+      // The run does not wait in memory. It is suspended, and resumes when the quota is reset.
       this.#suspend(thrown.message, Math.ceil(thrown.resetAtMs));
       return thrown;
     }

@@ -28,7 +28,7 @@ interface ModelCallOptions {
   idleMs: number;
   /** The longest wait that a provider may ask for. At most `totalMs` counts. */
   patienceMs: number;
-  /** Its name, and the limits of its key. */
+  /** The name of the provider, and the limits of its key. */
   provider: Pick<ProviderChoice, "name" | "concurrency" | "requestsPerMinute">;
   /** The process tree, for fairness. */
   tree: string;

@@ -27,7 +27,7 @@ export class ReportedLimits {
     this.#clock = clock;
   }
 
-  /** As reported. */
+  /** The limits as the provider reported them. */
   get last(): RateLimits | undefined {
     return this.#last;
   }

@@ -111,7 +111,7 @@ export class Checks {
       await inboxes.put(proc, { kind: "notice", ts, source: "checks", text, checks });
     } catch (thrown) {
       if (!(thrown instanceof SyscallError)) throw thrown;
-      // It is full of other messages, or the run is ending: the model reads those, or no one does.
+      // The inbox is full of messages, which the model reads first, or it is closed because the run is ending.
       if (thrown.code !== "EXHAUSTED" && thrown.code !== "CLOSED") throw new RunError("record_error", thrown);
     }
   }

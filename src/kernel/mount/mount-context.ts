@@ -12,9 +12,9 @@ import { pluginStore } from "../files/open-context.ts";
 import type { Core } from "../tiers/core.ts";
 import type { MountOpener, ProjectHandle } from "../types.ts";
 
-/** One attempt to open a mount, which owns the programs that it starts. */
+/** An attempt to open a mount. It owns the programs that it starts. */
 export interface Opening {
-  /** Not a process's: the programs run as long as the mount is open. */
+  /** Owns the programs. It is no UUID of a process: they run as long as the mount is open. */
   uuid: string;
   opener: MountOpener;
   /** Type and name, for the log. */
@@ -88,7 +88,7 @@ function services(
   return offered;
 }
 
-/** Only the plugin reads the output, so none is written to disk. */
+/** Starts a program. Its output is not written to disk, because only the plugin reads it. */
 async function exec(parts: Core, opening: Opening, request: ExecRequest): Promise<Child> {
   const { uuid, project, env, signal } = opening;
   if (signal.aborted) throw new SyscallError("CLOSED", "The mount is closed and starts no more programs.");

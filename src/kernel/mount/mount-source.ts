@@ -40,7 +40,7 @@ const UNMOUNT_MS = 5_000;
 /** After more restarts than this, it is started again only for a new user. */
 const RESTARTS = { intensity: 3, periodMs: 60_000 };
 
-/** One attempt to open it: its signal, and the UUID that owns its programs. */
+/** An attempt to open the source: its signal, and the UUID that owns its programs. */
 interface MountAttempt {
   uuid: string;
   abort: AbortController;
@@ -99,12 +99,12 @@ export class MountSource {
     return this.#devices;
   }
 
-  /** It opened, and can be used now. */
+  /** Whether the source is open and can be used now. */
   get isOpen(): boolean {
     return this.#state === "open" && this.#down === undefined;
   }
 
-  /** It is open, or may become so. */
+  /** Whether the source is open or may be opened again. */
   get isUseful(): boolean {
     return this.#state !== "failed" && this.#down === undefined;
   }
@@ -204,7 +204,7 @@ export class MountSource {
     this.#events.changed();
   }
 
-  /** It has ended by itself: ends what is left of it and schedules a restart. */
+  /** Called when the source has ended by itself. Ends its programs and schedules a restart. */
   async #onMountEnd(attempt: MountAttempt, why: SyscallError): Promise<void> {
     this.#down = this.#downError(why, "Its programs are being ended");
     await this.#end(attempt).catch((fault) => this.#warn(fault));

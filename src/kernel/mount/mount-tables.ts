@@ -31,7 +31,7 @@ export interface MountPoint {
   source: SharedSource;
   /** True while processes see its devices. */
   isVisible: boolean;
-  /** It was ready after the first step began: the model loads its tools with ToolSearch. */
+  /** The mount was ready after the first step began: the model loads its tools with ToolSearch. */
   defers?: true;
   /** Names of its visible tools. */
   tools: ReadonlySet<string>;
@@ -55,9 +55,9 @@ export interface MountTable {
   devices(): DeviceRegistry;
   points: Map<string, MountPoint>;
   sees(proc: Process): boolean;
-  /** It exists for a listing only. */
+  /** The table exists for a listing only. */
   looks?: true;
-  /** Its process ends, so removals need no notification. */
+  /** The process of the table is ending: its model is not notified of removed tools. */
   ending?: boolean;
 }
 

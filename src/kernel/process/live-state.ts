@@ -237,7 +237,7 @@ export class UserRequests {
   changeModel(choice: ModelChoice): Promise<void> {
     this.#model?.done.resolve();
     const done = Promise.withResolvers<void>();
-    // It may be rejected when its caller has its answer.
+    // The loop may reject the promise after the caller has returned.
     done.promise.catch(() => undefined);
     this.#model = { ...choice, done };
     return done.promise;
@@ -256,7 +256,7 @@ export class UserRequests {
 
 export class Family {
   readonly children: PID[] = [];
-  /** One for each child that has ended: its last. */
+  /** The results of ended children. A child that was suspended and resumed has one result: its last. */
   readonly results: ChildResult[];
   /** Results that no step record holds yet. */
   readonly newResults: ChildResult[] = [];
@@ -287,7 +287,7 @@ export class Family {
     return moved;
   }
 
-  /** Its parent has ended: PID 0 is its parent. */
+  /** The parent has ended: PID 0 becomes the parent. */
   leaveParent(): void {
     this.#ppid = 0;
   }

@@ -101,7 +101,7 @@ function inSpawnOrder(children: ChildResult[]): ChildResult[] {
   return children.sort((a, b) => (a.uuid < b.uuid ? -1 : 1));
 }
 
-/** Those of its earlier processes too, each once: of many, the latest. */
+/** The notices of this process and of earlier processes of the run, without duplicates; the latest if there are many. */
 function noticesOf({ spec, notices }: Process): string[] {
   return [...new Set([...(spec.progress?.notices ?? []), ...notices])].slice(-NOTICES_KEPT);
 }

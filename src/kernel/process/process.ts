@@ -50,7 +50,7 @@ export class Process {
   readonly toolset = new Toolset();
   readonly run: LiveRun;
   readonly result: LiveResult;
-  /** What it works on now. */
+  /** The work that the user can interrupt. */
   readonly work: PresentWork;
   readonly requests = new UserRequests();
 
@@ -63,7 +63,7 @@ export class Process {
 
   // Its end. Written by the runner (ending) and the task.
 
-  /** It is ending and accepts no more children. */
+  /** The process is ending and accepts no more children. */
   ending = false;
   /** Set by the task; called on SIGKILL, also while the process is ending. */
   onKill: (() => void) | undefined;
@@ -80,11 +80,11 @@ export class Process {
   readonly fds = new FdTable<FileGrant>();
   readonly watchers = new Watchers();
   readonly tracers = new Set<Channel<SyscallEvent>>();
-  /** What it does now. */
+  /** What the process does now, for its clients. */
   readonly activity: ProcessActivity;
   /** Called when it is paused, continued or stopped, or begins or ends a wait. */
   onStanding: (() => void) | undefined;
-  /** Of the root of a tree: the list that each plugin shows. */
+  /** Only in the root of a tree: the list that each plugin shows. */
   readonly checklists = new Map<string, readonly ChecklistItem[]>();
   /** How it began, and what the builder had to leave out: for clients that attach, and for the record. */
   readonly notices: string[];
@@ -144,7 +144,7 @@ export class Process {
     return this.#exit;
   }
 
-  /** Its end is on disk, and its watchers have been notified. */
+  /** The end of the process is on disk, and its watchers have been notified. */
   get settled(): boolean {
     return this.#settled;
   }
@@ -238,7 +238,7 @@ export class Process {
     this.onStanding?.();
   }
 
-  /** It waits for a message of the user: its clock stops, also while it is not paused. */
+  /** Whether the process waits for a message of its user. Its clock stands still meanwhile, also if it is not paused. */
   get waitsForMessage(): boolean {
     return this.#waitRelease !== undefined;
   }
@@ -314,7 +314,7 @@ export class Process {
     return this.#pausedAtMs;
   }
 
-  /** What it does now; null for an ended process, and for one that is no agent. */
+  /** What the process does now; null if it has ended or is no agent. */
   doing(): Activity | null {
     if (this.spec.kind !== "agent" || this.#exit) return null;
     const stop = this.#stop;
@@ -378,7 +378,7 @@ const NO_MODEL: ProviderChoice = {
   secret: () => Promise.reject(new SyscallError("UNAVAILABLE", "This process has no model.")),
 };
 
-/** One way only (seeds 2.2). Pausing is a gate inside Running, suspended a state on disk alone. */
+/** The next state of each state (seeds 2.2). A paused process is running; only a record on disk is suspended. */
 const NEXT: Readonly<Record<ProcessState, ProcessState | null>> = {
   created: "running",
   running: "zombie",

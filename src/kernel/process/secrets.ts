@@ -56,7 +56,7 @@ export class Secrets {
     return redacted(text, this.keys);
   }
 
-  /** The same error, without what lies below it when it shows a key. */
+  /** Returns the error with redacted text, and without its cause if that shows a key. */
   hideIn(thrown: unknown): unknown {
     const text = messageOf(thrown);
     const clean = this.hide(text);
@@ -104,7 +104,7 @@ class RedactedText {
   }
 }
 
-/** The same for bytes: those of a key in UTF-8. */
+/** Redacts keys in a stream of bytes, as UTF-8. */
 class RedactedBytes {
   readonly #secrets: Secrets;
   #known: readonly string[] = [];
@@ -139,7 +139,7 @@ class RedactedBytes {
     return bytes.subarray(0, bytes.length - held);
   }
 
-  /** One character for each byte. */
+  /** The keys in UTF-8, as texts with one character for each byte. */
   #byteKeys(): readonly string[] {
     const { keys } = this.#secrets;
     if (keys !== this.#known) {

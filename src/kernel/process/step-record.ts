@@ -16,7 +16,7 @@ export interface FinishedStep {
   action: Action;
   /** Numbers of the inbox entries in its messages. */
   inbox: number[] | undefined;
-  /** Its messages show a failed check. */
+  /** The messages of the step show a failed check. */
   afterCheck: boolean;
   /** The user interrupted its answer or its calls. */
   interrupted: boolean;

@@ -115,7 +115,7 @@ export class Restarts {
     this.#delays = new RestartDelays(rules, ports.random);
   }
 
-  /** It is up. */
+  /** Call this when the restarted part is up. */
   started(): void {
     this.#startedAt = this.#clock.monotonic();
   }

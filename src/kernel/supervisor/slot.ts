@@ -8,7 +8,7 @@ import { type ChildSpec, type RestartPolicy, restartOf } from "./spec.ts";
 /** The state of a child. "ended": for good, by its policy; "suspended": its run will be resumed. */
 type ChildState = "new" | "running" | "waiting" | "suspended" | "ended";
 
-/** One child as SupervisorChildren returns it. */
+/** A child, as SupervisorChildren returns it. */
 export interface SupervisedChild {
   id: string;
   kind: ChildSpec["start"]["kind"];
@@ -32,7 +32,7 @@ export interface Slot {
   proc: Process | undefined;
   /** The run of its last process. If it was suspended, it may be resumed. */
   uuid: string | undefined;
-  /** Of the supervisor's clock. */
+  /** A time of the supervisor's clock. */
   startedAt: number;
   starts: number;
   exit: ExitStatus | undefined;

@@ -46,7 +46,7 @@ export class Supervisor {
   /** Resolved by SIGKILL: it no longer waits for the grace of any child. */
   readonly #hurry = Promise.withResolvers<void>();
   #wake = Promise.withResolvers<void>();
-  /** It accepts no more requests. */
+  /** The supervisor is ending and accepts no more requests. */
   #ending = false;
 
   constructor(proc: Process, spec: SupervisorSpec, parts: SupervisorParts) {

@@ -22,7 +22,7 @@ export function buildAgents(parts: Processes) {
     ...parts,
     processes,
     claims: new RunClaims(parts),
-    // Of this kernel, only runs in its table are alive.
+    // A run of this kernel is alive only while it is in the process table.
     kernelAlive: (id: string): boolean => id !== kernelId && kernelAlive(id),
   };
   const resumer = new RunResumer(stored);

@@ -11,7 +11,7 @@ export interface Mountable {
   /** Conflicts with other plugins are added to its problems. */
   report: PluginReport;
   plugin: Plugin;
-  /** Its checked settings. */
+  /** The plugin's settings, already checked. */
   config: unknown;
   release: () => void;
 }

@@ -32,7 +32,7 @@ interface DeviceReport {
   path: string;
   match: "exact" | "prefix";
   tools: string[];
-  /** It is a model provider. */
+  /** The device is a model provider. */
   provider: boolean;
   /** The variables whose value it gets as its key. */
   keys: string[];
@@ -44,11 +44,11 @@ interface Declared {
   /** The names of its keys. */
   secrets: readonly string[];
   devices: DeviceReport[];
-  /** Its mount type, below /mnt; null if it mounts nothing. */
+  /** The plugin's mount type, below /mnt; null if it mounts nothing. */
   mounts: string | null;
 }
 
-/** One plugin as `rnix plugins` shows it. */
+/** A plugin, as `rnix plugins` shows it. */
 export interface PluginReport extends Declared {
   name: string;
   layer: PluginLayer;

@@ -143,7 +143,7 @@ function isError(log: BuildMessage | ResolveMessage): boolean {
 function asProblem({ message, position }: BuildMessage | ResolveMessage): Problem {
   if (!position) return { message };
   const { file, line, column, lineText } = position;
-  // Its first line has our constants in front of it.
+  // The first line of the module has our constants before it.
   const source = lineText === "" || lineText.includes("__rnixDir") ? undefined : lineText;
   return { message, file, line, column, source };
 }

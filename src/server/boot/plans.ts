@@ -18,7 +18,7 @@ interface PlansPorts {
   user: UserPaths;
   planner: SpawnPorts;
   init: Pick<InitService, "ready">;
-  /** Of runs without a caller. */
+  /** The environment of runs without a caller. */
   environment: Record<string, string>;
   /** The notice for runs if the record key could not be saved. */
   keyNotice: string | undefined;

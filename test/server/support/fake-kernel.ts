@@ -3,7 +3,7 @@ import type { Resumed, ResumeOptions } from "../../../src/kernel/agents/run-resu
 import type { Rights } from "../../../src/kernel/capability-manager.ts";
 import type { Interrupted, OutgoingMessage } from "../../../src/kernel/chat/chat-control.ts";
 import { joinEvents } from "../../../src/kernel/events/coalesce-events.ts";
-import type { ShutdownOptions } from "../../../src/kernel/lifetime/shutdown.ts";
+import type { ShutdownOptions } from "../../../src/kernel/lifecycle-manager.ts";
 import type { GateStatus } from "../../../src/kernel/llm/model-gate.ts";
 import type {
   AgentInfo,

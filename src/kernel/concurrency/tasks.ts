@@ -1,8 +1,98 @@
-/** Coroutines of a process: their types, and one coroutine's task. */
+/** The threads and coroutines of a process, and their table. */
 
-import { onceAborted } from "../../lib/cancellation.ts";
-import { SyscallError } from "../../plugin/index.ts";
+import { onceAborted, orAborted } from "../../lib/cancellation.ts";
+import { type Message, SyscallError } from "../../plugin/index.ts";
 import type { PID } from "../types.ts";
+
+export type TID = number;
+
+/** A thread as its own work sees it. */
+export interface Thread {
+  readonly tid: TID;
+  readonly pid: PID;
+  readonly intent: string;
+  /** Aborted with the process's, and at its reap. A thread that ignores it is given up after the grace. */
+  readonly signal: AbortSignal;
+  /**
+   * Appends a message to the conversation of the process; it is on disk with the record of the next step.
+   * INVALID for a message with calls or of role "tool": a turn is appended whole, by the process alone.
+   */
+  append(message: Message): Promise<void>;
+  /** The CtxRead of the process's conversation: JSON of `length` messages from `offset`; 0 and 0 are all. */
+  read(offset: number, length: number): Promise<string>;
+}
+
+export type ThreadWork = (thread: Thread) => unknown;
+
+type Outcome = { value: unknown } | { error: unknown };
+
+/** A thread: its work, its signal and its result. */
+export class ThreadTask {
+  readonly id: TID;
+  readonly intent: string;
+  readonly #abort = new AbortController();
+  readonly #ended = Promise.withResolvers<Outcome>();
+  #live = true;
+  #wasRead = false;
+
+  constructor(id: TID, intent: string) {
+    this.id = id;
+    this.intent = intent;
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  get live(): boolean {
+    return this.#live;
+  }
+
+  get wasRead(): boolean {
+    return this.#wasRead;
+  }
+
+  /** Resolves when the work has ended or was given up; it never rejects. */
+  get ended(): Promise<unknown> {
+    return this.#ended.promise;
+  }
+
+  /** The work begins after its maker has got the id, and not at all when it is cancelled before. */
+  start(work: ThreadWork, thread: Thread): void {
+    Promise.resolve()
+      .then(() => {
+        this.signal.throwIfAborted();
+        return work(thread);
+      })
+      .then(
+        (value) => this.#end({ value }),
+        (error: unknown) => this.#end({ error }),
+      );
+  }
+
+  /** The result of the work, for any number of joiners; rejects with the signal's reason if that comes first. */
+  async join(signal: AbortSignal): Promise<unknown> {
+    const outcome = await orAborted(this.#ended.promise, signal);
+    this.#wasRead = true;
+    if ("error" in outcome) throw outcome.error;
+    return outcome.value;
+  }
+
+  cancel(reason: unknown): void {
+    if (this.live) this.#abort.abort(reason);
+  }
+
+  /** Stops waiting for a thread that ignores its cancellation. */
+  giveUp(): void {
+    const message = `Thread ${this.id} ignored its cancellation and was given up.`;
+    this.#end({ error: new SyscallError("CANCELLED", message) });
+  }
+
+  #end(outcome: Outcome): void {
+    this.#live = false;
+    this.#ended.resolve(outcome);
+  }
+}
 
 export type CoID = number;
 
@@ -32,7 +122,7 @@ export interface Resumed {
 /** Characters of a value in an error. */
 const SHOWN = 200;
 
-/** One coroutine. It and its resumer take turns: while one runs, the other waits. */
+/** A coroutine. The coroutine and its caller take turns: while one runs, the other waits. */
 export class CoroutineTask {
   readonly id: CoID;
   readonly intent: string;
@@ -43,7 +133,7 @@ export class CoroutineTask {
   #state: "new" | "waiting" | "running" | "ended" = "new";
   /** The caller that resumed it last, while it runs. */
   #resumer: PromiseWithResolvers<Resumed> | undefined;
-  /** Its own wait in `yield`. */
+  /** Resolves the wait of the coroutine in `yield`. */
   #waiting: PromiseWithResolvers<unknown> | undefined;
   /** The error for resumes after the end. */
   #howItEnded = "";
@@ -113,7 +203,7 @@ export class CoroutineTask {
     this.#waiting = undefined;
   }
 
-  /** It ignored its cancellation: its end is no longer awaited. */
+  /** Stops waiting for a coroutine that ignores its cancellation. */
   giveUp(): void {
     this.#end("it ignored its cancellation");
   }
@@ -180,4 +270,74 @@ export class CoroutineTask {
 function shown(value: unknown): string {
   const text = typeof value === "string" ? JSON.stringify(value.slice(0, SHOWN)) : String(value);
   return text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text;
+}
+
+/** What the table needs of a thread or a coroutine. */
+interface Task {
+  /** The task has not ended. */
+  readonly live: boolean;
+  /** The task has ended, and its result was read. */
+  readonly wasRead: boolean;
+}
+
+/** Maximum live tasks of one process. */
+const MAX_LIVE = 256;
+/** Ended tasks count too: their results can be read until the reap. */
+const MAX_KEPT = 1024;
+
+/** The threads or the coroutines of one process, by ids that only grow. */
+export class TaskTable<T extends Task> {
+  readonly #tasks = new Map<number, T>();
+  readonly #what: string;
+  #next = 1;
+
+  /** `what` is their name in errors: "thread". */
+  constructor(what: string) {
+    this.#what = what;
+  }
+
+  get size(): number {
+    return this.#tasks.size;
+  }
+
+  /** Fails with EXHAUSTED if too many run, or too many have ended with unread results. */
+  add(make: (id: number) => T): T {
+    this.#makeRoom();
+    const id = this.#next++;
+    const task = make(id);
+    this.#tasks.set(id, task);
+    return task;
+  }
+
+  get(id: number): T {
+    const task = this.#tasks.get(id);
+    if (task) return task;
+    const why =
+      id >= 1 && id < this.#next
+        ? `is forgotten: only ${MAX_KEPT} are kept, and its result was read`
+        : `does not exist; ${this.#next - 1} were made`;
+    throw new SyscallError("NOT_FOUND", `In this process ${this.#what} ${id} ${why}.`);
+  }
+
+  live(): T[] {
+    return [...this.#tasks.values()].filter((task) => task.live);
+  }
+
+  #makeRoom(): void {
+    if (this.live().length >= MAX_LIVE) {
+      throw new SyscallError(
+        "EXHAUSTED",
+        `The process has ${MAX_LIVE} ${this.#what}s, the maximum. Wait for one to end.`,
+      );
+    }
+    if (this.#tasks.size < MAX_KEPT) return;
+    const oldest = [...this.#tasks].find(([, task]) => task.wasRead);
+    if (!oldest) {
+      throw new SyscallError(
+        "EXHAUSTED",
+        `The process keeps ${MAX_KEPT} ${this.#what}s, and no result of an ended one was read. Read some results first.`,
+      );
+    }
+    this.#tasks.delete(oldest[0]);
+  }
 }
