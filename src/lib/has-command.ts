@@ -5,18 +5,18 @@ const TOKEN =
   /(?<blank>[^\S\n]+|\\\n|(?<![^\s;&|()])#[^\n]*)|(?<separator>[;&|\n]+)|(?<bracket>[()])|(?<redirect>\d*(?:<<-?|>>|[<>]&|<>|>\||[<>]))|(?<word>(?:'[^']*'|"(?:[^"\\]|\\[\s\S])*"|\\[\s\S]|\$\{[^}]*\}|\$\(|[^\s;&|()<>'"\\])+|['"\\])/g;
 
 const ASSIGNMENT = /^([A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=([\s\S]*)$/;
-/** Words that only expand variables. */
-const VARIABLES = /^"?(?:\$(?:\w+|\{\w+\}|[@*]))+"?$/;
+/** Words that only expand variables: with `:+`, to a text if the variable is not empty. */
+const VARIABLES = /^"?(?:\$(?:\w+|[@*]|\{(?:\w+|[@*])(?::?-|:?\+[^}]*)?\}))+"?$/;
 /** Runs in the shell itself whatever its quotes. */
 const SUBSTITUTION = /`|\$\(/;
 const names = (text: string): ReadonlySet<string> => new Set(text.split(" "));
 /** A command may follow. */
 const KEYWORDS = names("! { } if then elif else fi while until do done time");
 /** They run what follows them, if anything does. */
-const RUNNERS = names("eval exec command builtin sh bash dash zsh ksh");
+const RUNNERS = names("eval exec command builtin env sh bash dash zsh ksh");
 /** They only prepare the shell for the commands after them. */
 const PREPARING = names(
-  "alias unalias export readonly declare typeset local unset set shopt umask trap cd pushd popd",
+  "alias unalias export readonly declare typeset local unset set shopt umask trap cd pushd popd return wait shift hash jobs times",
 );
 
 /** Undefined: not set. */
@@ -52,7 +52,7 @@ export function hasCommand(text: string, variables?: Variables): boolean {
       assigned.set(tokens[at + 1]?.text ?? "", list.join(" "));
       at += 2 + list.length;
       if (list.every(isEmpty)) at = closing(tokens, at + 1, "do", "done");
-    } else if (PREPARING.has(word)) first = false;
+    } else if (PREPARING.has(word) || (word === "exit" && at > 0)) first = false;
     else if (RUNNERS.has(word)) while (/^-\w/.test(tokens[at + 1]?.text ?? "")) at++;
     else {
       const [, name, value] = ASSIGNMENT.exec(word) ?? [];

@@ -7,11 +7,14 @@ const NOTHING = [" ", "\n\t\n", "# npm test", ";", "# a\n  # b\n", "\\\n"];
 /** The shell ends each of these with 0. */
 const PREPARING = ["X=1", ">f", "f() { false; }", "alias x=false", "cd . && set -e"];
 const EMPTY = ["$UNSET", "eval $UNSET", "for t in $UNSET; do false $t; done", "X=$UNSET; $X"];
+const OTHERWISE = ["{UNSET:-}", "{@}", "{UNSET:+npm test}", "UNSET || exit 1", "UNSET; env CI=1 $UNSET"].map(
+  (text) => `$${text}`,
+);
 
 test("a check that runs nothing is refused before the run spends anything, alone and beside others", async () => {
   await using machine = new Machine();
   const model = await machine.play({ "do it": [says("done")] });
-  for (const check of [...NOTHING, ...PREPARING, ...EMPTY]) {
+  for (const check of [...NOTHING, ...PREPARING, ...EMPTY, ...OTHERWISE]) {
     const { receipt, stderr } = await refusal(machine, ["do it", "--check", "true", "--check", check]);
     expect(receipt.exit_code).toBe(64);
     expect(stderr).toContain("check: expected a command");
@@ -23,7 +26,14 @@ test("a check that runs nothing is refused before the run spends anything, alone
 
 test("a check that the user declares as a command is run", async () => {
   await using machine = await Machine.playing({ "do it": [says("done")] });
-  for (const check of ["true", ":", "# why\ntrue"])
+  for (const check of [
+    "true",
+    ":",
+    "# why\ntrue",
+    `$${"{UNSET:-true}"}`,
+    `$${"{HOME:+true}"}`,
+    "env CI=1 true",
+  ])
     expect((await verdict(machine, ["do it", "--check", check])).receipt).toMatchObject({ exit_code: 0 });
 });
 
