@@ -18,7 +18,7 @@ const ARROWS: Record<string, readonly string[]> = {
   options: ["lib", "plugin"],
   vfs: ["lib", "plugin"],
   store: ["lib", "plugin", "run"],
-  run: ["lib", "plugin"],
+  run: ["options"],
   os: ["lib", "plugin"],
   lib: ["plugin"],
   plugin: [],
@@ -184,7 +184,7 @@ describe("imports point one way", () => {
   }
 
   test("the engine of schedules gets programs, the system and the server by ports", () => {
-    const rooms = ["cron", "kernel", "lib", "plugin", "store"];
+    const rooms = ["cron", "kernel", "lib", "options", "plugin", "store"];
     const wrong = sources("src/cron")
       .flatMap(importsOf)
       .map(({ file, target }) => relative(ROOT, join(ROOT, dirname(file), target)))

@@ -2,16 +2,17 @@
 
 import { isAbsolute, join, resolve } from "node:path";
 import { z } from "zod";
+import { namesWith } from "../options/option-list.ts";
 import { SETTINGS } from "../options/settings.ts";
 import type { SyscallError } from "../plugin/index.ts";
 import { allNamed, filesOfLine, filesOfWords, type NamedFiles } from "./files/named-files.ts";
+import { optionKeys, optionsIn } from "./files/option-keys.ts";
 import {
   anyText,
   choice,
   commandLine,
   expecting,
   flag,
-  limit,
   list,
   mapping,
   number,
@@ -160,24 +161,16 @@ const Child = () =>
   strict({
     id: name("the child's id"),
     intent: text("what the agent is to do"),
-    agent: text("an agent's name").optional(),
-    provider: text("a provider's name").optional(),
-    model: text("a model's name").optional(),
     restart: restart(),
     shutdown: shutdown(),
-    max_steps: limit(SETTINGS.max_steps).optional(),
-    context_budget: limit(SETTINGS.context_budget).optional(),
-    max_cost: limit(SETTINGS.max_cost).optional(),
-    timeout: limit(SETTINGS.timeout).optional(),
-    allow: texts("a list of tools").optional(),
-    deny: texts("a list of tools").optional(),
-  }).transform(({ max_steps, context_budget, max_cost, timeout, ...same }) => ({
-    ...same,
-    maxSteps: max_steps,
-    contextBudget: context_budget,
-    maxCost: max_cost,
-    timeoutMs: timeout,
+    ...optionKeys(CHILD_OPTIONS),
+  }).transform(({ id, intent, restart, shutdown, ...options }) => ({
+    ...{ id, intent, restart, shutdown },
+    options: optionsIn(options, CHILD_OPTIONS),
   }));
+
+/** The run options of a supervisor's child. */
+const CHILD_OPTIONS = namesWith({ init: true });
 
 const supervisor = () => ({
   name: name("the supervisor's name"),

@@ -109,7 +109,9 @@ function startedBy({ services, supervisors }: InitFile): string[] {
         : `${one.name} runs ${visibleWords(one.config.argv)}`,
     ),
     ...supervisors.flatMap(({ name, children }) =>
-      children.map(({ id, agent, intent }) => `${name}/${id} runs agent ${agent ?? "default"}: ${intent}`),
+      children.map(
+        ({ id, options, intent }) => `${name}/${id} runs agent ${options.agent ?? "default"}: ${intent}`,
+      ),
     ),
   ];
 }

@@ -5,6 +5,7 @@ import { MAX_AGE_MS, parseDuration } from "../lib/duration.ts";
 import { messageOf } from "../lib/error-detail.ts";
 import { issueText } from "../lib/issue-text.ts";
 import { instantOf } from "../lib/time-zone.ts";
+import { limitsNamed } from "../options/process-options.ts";
 import { type JobRequest, type JobTrigger, SyscallError } from "../plugin/index.ts";
 import { PermissionRecord } from "../store/runs/schema.ts";
 import { JOB_DEFAULTS } from "./job-defaults.ts";
@@ -75,10 +76,7 @@ const Request = z.lazy(() => z.strictObject({ ...Fields, replace: z.boolean().op
 /** What a job made by a run may do: at most what that run could. The server fills it in and applies it. */
 const Rights = z.object({
   permissions: PermissionRecord,
-  max_steps: z.number().nullable(),
-  context_budget: z.number().nullable(),
-  max_cost: z.number().nullable(),
-  timeout_ms: z.number().nullable(),
+  ...limitsNamed(() => z.number().nullable()),
 });
 export type JobRights = z.infer<typeof Rights>;
 

@@ -1,6 +1,7 @@
 /** The types that the parts of the kernel and its embedder share. */
 
 import type { AskMode } from "../lib/ask-modes.ts";
+import type { AgentOptions, ProcessOptions } from "../options/option-types.ts";
 import type { RunSettings } from "../options/settings.ts";
 import type {
   Effort,
@@ -159,7 +160,7 @@ export interface SkillInfo {
   file?(path: string): Promise<string>;
 }
 
-export interface AgentInfo {
+export interface AgentInfo extends AgentOptions {
   name: string;
   description: string;
   instructions: string;
@@ -171,12 +172,7 @@ export interface AgentInfo {
   allowedTools: string[];
   /** Calls that a person decides. */
   ask?: string[];
-  maxSteps?: Limit;
-  contextBudget?: Limit;
-  maxCost?: Limit;
-  timeoutMs?: Limit;
   checks: string[];
-  checkAttempts?: number;
   /** From where it was loaded: a path or "embedded". */
   source: string;
 }
@@ -216,7 +212,7 @@ export interface ProviderChoice {
 }
 
 /** The resolved options of a spawn: the kernel reads no configuration. */
-export interface SpawnOpts {
+export interface SpawnOpts extends ProcessOptions {
   project: ProjectHandle;
   /** `--base`. */
   base?: RunBase;
@@ -241,7 +237,6 @@ export interface SpawnOpts {
   envGiven?: string[];
   /** For a resumed run: the names of its former variables. */
   envHad?: readonly string[];
-  systemPrompt?: string;
   /** AGENTS.md of the project, if there is one. */
   projectDoc?: string;
   /** Attached text (stdin, --add files): it follows the intent in the first message. */
@@ -251,8 +246,6 @@ export interface SpawnOpts {
   parentCall?: string;
   /** The UUID, if the caller has recorded it already; absent: a new one. */
   uuid?: string;
-  /** The run resumes by itself when rnix starts again after a crash or a stop. */
-  resumeOnRestart?: boolean;
   /** The unit of init.yaml that it belongs to: a restart of the unit resumes a run that was cut off. */
   supervised?: string;
   /** The scheduled job, and the instant, that it runs for. */
@@ -261,37 +254,19 @@ export interface SpawnOpts {
   within?: PermissionRecord;
   /** Mounted before the process starts, side by side. Its rights come with each. */
   mounts?: readonly MountRequest[];
-  /** Instead of the agent's list. An empty list is no tool at all. */
-  allow?: string[];
   deny?: string[];
-  /** Calls that a person decides, beside the agent's. */
-  ask?: string[];
   /** What a person is asked for without a rule. Absent: nothing, or after a resume what the record says. */
   askMode?: AskMode;
   /** Rules that the user has allowed in the conversation: added to the agent's list, and calls of them need no question. */
   unasked?: readonly string[];
   /** Rules that a person has allowed in every run of the project. */
   alwaysAllowed?: readonly string[];
-  /** What decides a question when no client can answer it. */
-  onAsk?: OnAsk;
-  /** What follows the answer of the run while its background units live. Absent: it waits for them. */
-  onUnits?: OnUnits;
   /** For a call of PID 0 about a run: the UUID of the root run of the tree, and the folder of its record. */
   about?: { uuid: string; dir: string };
   /** For a replay: what a person has decided in the recorded run, by call. */
   verdicts?: ReadonlyMap<string, AskVerdict[]>;
-  /** Absent: the agent's, then `limits`. */
-  maxSteps?: Limit;
-  contextBudget?: Limit;
-  maxCost?: Limit;
-  timeoutMs?: Limit;
-  checks?: string[];
-  /** Absent: the agent's, then `limits`. */
-  checkAttempts?: number;
   /** Attached images: they are in the first message with the intent. */
   images?: readonly AttachedImage[];
-  /** JSON Schema that the answer must fit (kernel/output-schema.ts). */
-  outputSchema?: object;
   /** The model's reasoning effort; absent: the provider's default. */
   effort?: Effort;
   sandbox?: string;
@@ -362,12 +337,6 @@ export interface KernelCallbacks {
   /** Before onComplete when the status carries an error. */
   onError(pid: PID, error: SyscallError): void;
 }
-
-/** What follows an answer while background units live: the run waits, is suspended until they report, or ends them. */
-export type OnUnits = "wait" | "park" | "kill";
-
-/** What decides a question when no client can answer it: no, the question's default, or a person later. */
-type OnAsk = "deny" | "default" | "park";
 
 export interface ProcessDetail {
   info: ProcInfo;

@@ -1,6 +1,6 @@
 /** The types that follow from the table of run options. */
 
-import type { OptionCommand } from "./run-option.ts";
+import type { OptionCommand, RunOption } from "./run-option.ts";
 import type { RUN_OPTIONS } from "./run-options.ts";
 import type { Setting } from "./setting.ts";
 
@@ -30,21 +30,29 @@ export type OptionValue<K extends OptionName> = Table[K] extends { choices: read
 /** Options of a request. */
 export type OptionValues<K extends OptionName = OptionName> = { [Name in K]?: OptionValue<Name> };
 
-/** The options of a process; null for no limit. */
-export type ProcessOptions = {
-  [K in NameWith<{ process: true }>]?: Table[K] extends { kind: "limit" } ? number | null : OptionValue<K>;
-};
+/** The options of a process. */
+export type ProcessOptions = { [K in NameWith<{ process: true }>]?: FileValue<K> };
 
-/** The options that an agent's file may have, as it has them. */
-export type AgentOptions = {
-  [K in NameWith<{ agent: true }>]?: Table[K] extends { setting: Setting } ? number | null : OptionValue<K>;
-};
+/** What a budget limits. */
+export type Limited = NonNullable<RunOption["limits"]>;
+
+/** The value of an option in a file, and of a process; null for no limit. */
+export type FileValue<K extends OptionName> = Table[K] extends { kind: "limit" }
+  ? number | null
+  : OptionValue<K>;
+
+/** The options that an agent may have. */
+export type AgentOptions = { [K in NameWith<{ agent: true }>]?: FileValue<K> };
 
 /** The limits of a run and of its children: null for none. */
 export type RunLimits = Record<NameWith<{ kind: "limit" }>, number | null>;
 
 /** The key of an option in files. */
-export type FileKey<K extends OptionName> = Table[K] extends { key: infer Key extends string } ? Key : K;
+export type FileKey<K extends OptionName> = K extends OptionName
+  ? Table[K] extends { key: infer Key extends string }
+    ? Key
+    : K
+  : never;
 
 type Dashed<Name extends string> = Name extends `${infer Head}_${infer Tail}`
   ? `${Head}-${Dashed<Tail>}`

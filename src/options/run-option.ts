@@ -37,8 +37,6 @@ export interface RunOption {
   key?: string;
   /** It is a key of config.yaml, too. */
   setting?: Setting;
-  /** The setting that counts in a chat instead. */
-  chatSetting?: string;
   /** It is a key of agent.yaml. */
   agent?: true;
   /** It is a key of a supervisor's child in init.yaml. */

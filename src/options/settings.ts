@@ -1,6 +1,6 @@
 /** The table of all settings: name, scope, unit, default and description. The types of their values follow from it. */
 
-import { OPTION_SETTINGS } from "./option-list.ts";
+import { keyOf, namesWith, OPTION_SETTINGS } from "./option-list.ts";
 import { run, type Setting, user } from "./setting.ts";
 
 const S = 1000;
@@ -188,6 +188,15 @@ export const SETTINGS = {
 type Table = typeof SETTINGS;
 export type SettingKey = keyof Table;
 type KeyWith<Property> = { [K in SettingKey]: Table[K] extends Property ? K : never }[SettingKey];
+
+export function isSetting<Key extends string>(key: Key): key is Key & SettingKey {
+  return Object.hasOwn(SETTINGS, key);
+}
+
+/** The keys of an agent that are settings, too. */
+export const AGENT_SETTINGS = namesWith({ agent: true })
+  .map((name) => keyOf(name))
+  .filter(isSetting);
 
 /** The value of every setting by its name. Durations are in milliseconds, sizes in bytes. */
 export type SettingValues = {

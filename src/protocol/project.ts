@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import type { GateStatus } from "../kernel/llm/model-gate.ts";
+import type { RunLimits } from "../options/option-types.ts";
 import type { Code, ModelPrice, ToolAnnotations } from "../plugin/index.ts";
 
 /** The request of every method that lists what a spawn in a project can use. */
@@ -33,17 +34,13 @@ export interface PromptPartWire {
   tokens: number;
 }
 
-export interface AgentWire {
+export interface AgentWire extends RunLimits {
   name: string;
   description: string;
   source: string;
   skills: string[];
   deferred_skills: string[];
   allowed_tools: string[];
-  max_steps: number | null;
-  context_budget: number | null;
-  max_cost: number | null;
-  timeout_ms: number | null;
   checks: string[];
   /** What of its files has no effect, or is missing. */
   notices: string[];

@@ -3,6 +3,9 @@
 import { z } from "zod";
 import { ASK_MODES } from "../lib/ask-modes.ts";
 import { SCHEMA_VERSION } from "../lib/schema-version.ts";
+import { namesWith } from "../options/option-list.ts";
+import { optionSchemas } from "../options/option-schemas.ts";
+import { limitsNamed } from "../options/process-options.ts";
 import { EFFORTS } from "../plugin/index.ts";
 import { OpenAsk } from "./ask-schema.ts";
 import { ImageRef, Usage } from "./message.ts";
@@ -99,8 +102,8 @@ export const ProcInfo = z.object({
   base: z.object({ ref: z.string(), commit: z.string() }).nullable().default(null),
   ctx_id: z.number(),
   steps: z.number(),
-  /** null: no limit. */
-  max_steps: z.number().nullable(),
+  /** Its limits; null: none. */
+  ...limitsNamed(() => z.number().nullable()),
   /** This process and its children. */
   steps_used: z.number().optional(),
   /** This process and its children. */
@@ -108,14 +111,13 @@ export const ProcInfo = z.object({
   /** This process alone. */
   usage: Usage,
   cost_usd: z.number().nullable(),
-  context_budget: z.number().nullable(),
-  max_cost: z.number().nullable(),
-  timeout_ms: z.number().nullable(),
   /** Devices of which it can reach something; `permissions` decides each call. */
   allowed_devices: z.array(z.string()),
   allowed_tools: z.array(z.string()),
   permissions: PermissionRecord,
   sandbox: z.string(),
+  /** Its other options that a resume restores. */
+  options: z.object(optionSchemas(namesWith({ recorded: "options" }))).default({}),
   created_at_ms: z.number(),
   ended_at_ms: z.number().nullable(),
   /** Running time, without paused and suspended time. */
@@ -203,24 +205,16 @@ export const ProcessMeta = z.object({
       input: z.string().nullable(),
       /** Commands that must succeed at the end. */
       checks: z.array(z.string()),
-      /** Maximum attempts of the checks. Absent in old records: 1. */
-      check_attempts: z.number().optional(),
       /** Folders outside the project. */
       folders: z.array(z.string()),
       /** Its mounts at the start. Absent in old records. */
       mounts: z.array(z.object({ type: z.string(), name: z.string() })).optional(),
       /** Maximum levels of processes below it. null: no limit. */
       depth: z.number().nullable(),
-      /** The spawner's addition to the prompt head. Absent in old records. */
-      system_prompt: z.string().nullable().optional(),
       /** Attached images: they are in the first message. */
       images: z.array(ImageRef).optional(),
-      /** What decides a question when no client can answer it. Absent: the default. */
-      on_ask: z.enum(["deny", "default", "park"]).optional(),
-      /** What follows its answer while background units live. Absent: it waits for them. */
-      on_units: OnUnits.optional(),
-      /** JSON Schema that its answer must fit. */
-      output_schema: z.record(z.string(), z.unknown()).optional(),
+      /** Options that are part of the prompt. */
+      ...optionSchemas(namesWith({ recorded: "head" })),
     })
     .optional(),
 });

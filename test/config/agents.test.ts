@@ -40,10 +40,10 @@ checks: ["npm test"]
       name: "full",
       instructions: "Do all of it.",
       allowedTools: ["Read", "Bash(git *)"],
-      maxSteps: 50,
-      contextBudget: null,
-      maxCost: 1.5,
-      timeoutMs: 1_800_000,
+      max_steps: 50,
+      context_budget: null,
+      max_cost: 1.5,
+      timeout_ms: 1_800_000,
       checks: ["npm test"],
       source,
       tier: "project",
@@ -73,11 +73,11 @@ checks: ["npm test"]
   test("that says nothing leaves its limits to the settings", async () => {
     using box = new Sandbox();
     agent(box, ROOTS[0] ?? "", "a");
-    const { maxSteps, contextBudget, timeoutMs, checks } = await loadAgent("a", box.sources());
-    expect({ maxSteps, contextBudget, timeoutMs, checks }).toEqual({
-      maxSteps: undefined,
-      contextBudget: undefined,
-      timeoutMs: undefined,
+    const { max_steps, context_budget, timeout_ms, checks } = await loadAgent("a", box.sources());
+    expect({ max_steps, context_budget, timeout_ms, checks }).toEqual({
+      max_steps: undefined,
+      context_budget: undefined,
+      timeout_ms: undefined,
       checks: [],
     });
   });

@@ -29,7 +29,7 @@ describe("an agent of Claude Code", () => {
       instructions: "Review it.",
       allowedTools: ["Read", "Edit", "Bash(git diff *)", "Plan", "mcp__github__search"],
       deny: [],
-      maxSteps: 7,
+      max_steps: 7,
       effort: "high",
       claudeModel: "opus",
       mcpAll: false,
@@ -131,10 +131,10 @@ describe("an agent of Claude Code in a project", () => {
     expect(agent).toMatchObject({
       allowedTools: ["Read"],
       claudeModel: undefined,
-      maxSteps: undefined,
       tier: "project",
       source: file,
     });
+    expect(agent.max_steps).toBeUndefined();
     expect(agent.withheld.map(({ key }) => key).sort()).toEqual(["allowed_tools", "max_steps", "models"]);
     const [asked] = await projectAgents(box.sources());
     expect(asked).toMatchObject({ name: "fixer", file });
@@ -142,7 +142,7 @@ describe("an agent of Claude Code in a project", () => {
     expect(trusted).toMatchObject({
       allowedTools: ["Read", "Bash", "Write(src/**)"],
       claudeModel: "opus",
-      maxSteps: 1000,
+      max_steps: 1000,
     });
   });
 

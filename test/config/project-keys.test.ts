@@ -328,7 +328,7 @@ async function settled(box: Sandbox, effect: Attack["effect"]): Promise<unknown>
 async function heldBy(sources: ConfigSources, name: string): Promise<unknown> {
   const agent = await loadAgent(name, sources);
   const { allowedTools, provider, model, fallback, effort, mcp, sandbox, checksWithheld } = agent;
-  const { maxSteps, contextBudget, maxCost, timeoutMs, checkAttempts } = agent;
+  const { max_steps, context_budget, max_cost, timeout_ms, check_attempts } = agent;
   const servers = mcp.filter(({ untrusted }) => untrusted === undefined).map((server) => server.name);
   // What it may do beyond reading; whether its checks would be run without a question.
   const more = allowedTools.filter((tool) => !READ_ONLY_TOOLS.some((known) => known === tool));
@@ -342,11 +342,11 @@ async function heldBy(sources: ConfigSources, name: string): Promise<unknown> {
     effort,
     servers,
     sandbox,
-    maxSteps,
-    contextBudget,
-    maxCost,
-    timeoutMs,
-    checkAttempts,
+    max_steps,
+    context_budget,
+    max_cost,
+    timeout_ms,
+    check_attempts,
     checked,
   ];
 }

@@ -178,7 +178,7 @@ describe("a call that an ask rule matches waits for a person", () => {
     const clock = new FakeClock();
     const { h, ran } = harness({ model: runs("make"), clock });
     await using _ = h;
-    const pid = await h.spawn("go", { ask: ["Bash"], timeoutMs: MIN });
+    const pid = await h.spawn("go", { ask: ["Bash"], timeout_ms: MIN });
     const person = new Person(h, pid);
     const { ask } = await person.question();
     await clock.advance(5 * MIN - 1);
@@ -325,10 +325,10 @@ describe("always", () => {
 
 describe("without a client that can answer", () => {
   test("no counts at once, and the model can use the message", async () => {
-    for (const onAsk of ["deny", "default", undefined] as const) {
+    for (const on_ask of ["deny", "default", undefined] as const) {
       const { h, ran } = harness({ model: runs("make") });
       await using _ = h;
-      const { info } = await h.run("go", { ask: ["Bash"], onAsk });
+      const { info } = await h.run("go", { ask: ["Bash"], on_ask });
       expect(info.exit_code).toBe(0);
       expect(info.result).toContain(
         "Bash(make) needs a person's yes (ask rule Bash), and there is no person to ask",
@@ -341,7 +341,7 @@ describe("without a client that can answer", () => {
   test("park: the run is suspended, and takes the answer when it resumes", async () => {
     const { h, ran } = harness({ model: runs("ls", "make") });
     await using _ = h;
-    const { info } = await h.run("go", { ask: ["Bash(make)"], onAsk: "park" });
+    const { info } = await h.run("go", { ask: ["Bash(make)"], on_ask: "park" });
     const [ask] = info.asks;
     expect(info).toMatchObject({
       state: "suspended",
@@ -362,7 +362,7 @@ describe("without a client that can answer", () => {
     const clock = new FakeClock();
     const { h, ran } = harness({ model: runs("make"), clock });
     await using _ = h;
-    const { info } = await h.run("go", { ask: ["Bash"], onAsk: "park" });
+    const { info } = await h.run("go", { ask: ["Bash"], on_ask: "park" });
     const { info: parked } = await h.resumed(info.uuid);
     expect(parked.asks.map(({ id }) => id)).toEqual(info.asks.map(({ id }) => id));
     await clock.advance(8 * 24 * 60 * MIN);
@@ -396,7 +396,7 @@ describe("without a client that can answer", () => {
     };
     const { h, ran } = harness({ model });
     await using _ = h;
-    const { info } = await h.run("parent", { ask: ["Bash"], onAsk: "park" });
+    const { info } = await h.run("parent", { ask: ["Bash"], on_ask: "park" });
     expect(info.exit_reason).toBe("suspended");
     const childUuid = info.children[0]?.uuid ?? "";
     expect(info.suspended?.wake).toEqual({ on: "child", uuid: childUuid });

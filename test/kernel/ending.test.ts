@@ -85,7 +85,7 @@ describe("a spawn that fails", () => {
       clock,
       fs: failing((path) => path.endsWith("proc-info.json")),
     });
-    await expect(h.spawn("go", { timeoutMs: 5_000 })).rejects.toMatchObject({
+    await expect(h.spawn("go", { timeout_ms: 5_000 })).rejects.toMatchObject({
       code: "EXHAUSTED",
       syscall: "Spawn",
     });
@@ -267,7 +267,7 @@ test("a check that is declared twice, by the agent and by the spawner, runs once
   const agent = bareAgent("checked");
   const { info } = await h.run(
     "go",
-    { checks: ["echo x >> ran", "true"] },
+    { check: ["echo x >> ran", "true"] },
     { ...agent, checks: ["echo x >> ran"] },
   );
   expect(info.checks.map(({ command }) => command)).toEqual(["echo x >> ran", "true"]);
@@ -281,7 +281,7 @@ describe("during the checks", () => {
   ])("%s ends the check too", async (what, code, reason) => {
     const clock = new FakeClock();
     await using h = new KernelHarness({ model: script(says("done")), clock });
-    const pid = await h.spawn("go", { checks: ["exec sleep 60"], timeoutMs: what === "a kill" ? null : 300 });
+    const pid = await h.spawn("go", { check: ["exec sleep 60"], timeout_ms: what === "a kill" ? null : 300 });
     await until(() => h.children.list().length === 1);
     if (what === "a kill") h.kernel.processes.kill(pid, SIGTERM);
     else await clock.advance(300);
@@ -301,7 +301,7 @@ describe("during the checks", () => {
     };
     await using h = new KernelHarness({ model });
     const go = join(h.dir, "go");
-    const parent = await h.spawn("parent", { checks: [`while [ ! -e ${go} ]; do :; done`] });
+    const parent = await h.spawn("parent", { check: [`while [ ! -e ${go} ]; do :; done`] });
     await until(() => h.children.list().length === 1);
     const child = h.follow(await h.spawn("child", { parentPid: parent }));
     await ready.promise;
@@ -317,7 +317,7 @@ describe("a pause at the end", () => {
   test("does not pause an ended run, and its clock is stopped", async () => {
     const clock = new FakeClock();
     await using h = new KernelHarness({ model: silent, clock });
-    const pid = await h.spawn("go", { timeoutMs: 10_000 });
+    const pid = await h.spawn("go", { timeout_ms: 10_000 });
     h.kernel.processes.kill(pid, SIGPAUSE);
     h.kernel.processes.kill(pid, SIGKILL);
     h.kernel.processes.kill(pid, SIGRESUME);

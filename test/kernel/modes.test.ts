@@ -44,7 +44,7 @@ test("a mode is changed while the run works, by the operator, for its children t
     model: runs("pwd", "make"),
     devices: { "/dev/shell": shell(ran, go.promise) },
   });
-  const pid = await h.spawn("go", { askMode: "off", onAsk: "park" });
+  const pid = await h.spawn("go", { askMode: "off", on_ask: "park" });
   const channel = h.kernel.attach(pid);
   await until(() => ran.length === 1);
   expect(await h.kernel.capabilities.setMode(pid, "plan")).toBe("plan");

@@ -152,7 +152,7 @@ describe("questions of the model reach the user", () => {
   test("after five minutes the defaults count with --on-ask default, and the wait is not the call's time", async () => {
     const clock = new FakeClock();
     await using h = harness(asks(DATABASE, NAME), { clock });
-    const pid = await h.spawn("go", { onAsk: "default" });
+    const pid = await h.spawn("go", { on_ask: "default" });
     attend(h, pid);
     const { ask } = await theAsk(h);
     expect(ask.until_ms).toBe(ask.asked_at_ms + 5 * MIN);
@@ -188,9 +188,9 @@ describe("without a client that can answer", () => {
     ["deny", "denied", [[], []]],
     [undefined, "denied", [[], []]],
     ["default", "default", [["SQLite"], []]],
-  ] as const)("--on-ask %s: the model gets an answer at once", async (onAsk, by, answers) => {
+  ] as const)("--on-ask %s: the model gets an answer at once", async (on_ask, by, answers) => {
     await using h = harness(asks(DATABASE, NAME));
-    const { info } = await h.run("go", { onAsk });
+    const { info } = await h.run("go", { on_ask });
     const reply = replyOf(info.result);
     expect([info.exit_code, reply.by, reply.answers.map(({ answer }) => answer)]).toEqual([
       0,
@@ -203,7 +203,7 @@ describe("without a client that can answer", () => {
 
   test("park: the run is suspended, and its answers resume it", async () => {
     await using h = harness(asks(DATABASE, NAME));
-    const { info } = await h.run("go", { onAsk: "park" });
+    const { info } = await h.run("go", { on_ask: "park" });
     const [ask] = info.asks;
     expect(info.suspended?.wake).toEqual({
       on: "answer",
@@ -222,7 +222,7 @@ describe("without a client that can answer", () => {
   test("park: after a week the default counts", async () => {
     const clock = new FakeClock();
     await using h = harness(asks(DATABASE), { clock });
-    const { info } = await h.run("go", { onAsk: "park" });
+    const { info } = await h.run("go", { on_ask: "park" });
     await clock.advance(7 * 24 * 60 * MIN + 1);
     expect(replyOf((await h.resumed(info.uuid)).info.result)).toMatchObject({
       by: "expiry",
@@ -259,7 +259,7 @@ describe("a driver that asks more than once in a call", () => {
 
   test("gets each answer once, also those from before a resume", async () => {
     await using h = harness(asks(), { device });
-    let { info } = await h.run("go", { onAsk: "park" });
+    let { info } = await h.run("go", { on_ask: "park" });
     for (const text of ["a", "b", "c"]) {
       expect(info.asks).toHaveLength(1);
       await answerOnDisk(h, info.uuid, [{ choices: [], text }]);

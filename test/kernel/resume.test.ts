@@ -133,14 +133,14 @@ describe("a run that was suspended resumes", () => {
     const look = toolDevice("Look", () => "seen", READ_ONLY);
     const answers = script(calls(["Look", { n: 1 }]), calls(["Look", { n: 2 }]), says("never"));
     await using h = new KernelHarness({ model: silentAt(2, answers), devices: { "/dev/look": look } });
-    const pid = await h.spawn("go", { maxSteps: 3 });
+    const pid = await h.spawn("go", { max_steps: 3 });
     await until(() => h.requests.length === 2);
     const uuid = await uuidOf(h, pid);
     await h.kernel.lifecycle.suspend(pid);
     // The step that was cut off was a step too.
     const { info } = await h.resumed(uuid);
     expect(info).toMatchObject({ exit_code: 1, exit_reason: "max_steps", max_steps: 3, steps: 2 });
-    const more = await h.kernel.lifecycle.resume(uuid, null, h.opts({ maxSteps: 10 }));
+    const more = await h.kernel.lifecycle.resume(uuid, null, h.opts({ max_steps: 10 }));
     expect(more.step).toBe(2);
     expect((await h.follow(more.pid)).info).toMatchObject({
       exit_code: 0,
@@ -153,7 +153,7 @@ describe("a run that was suspended resumes", () => {
   test("with the time that it ran, and without the time that it was suspended", async () => {
     const clock = new FakeClock();
     await using h = new KernelHarness({ model: silent, clock });
-    const pid = await h.spawn("go", { timeoutMs: 10_000 });
+    const pid = await h.spawn("go", { timeout_ms: 10_000 });
     await until(() => h.requests.length === 1);
     const uuid = await uuidOf(h, pid);
     await clock.advance(6_000);
@@ -242,7 +242,7 @@ describe("a run that was suspended resumes", () => {
 
   test("with its checks, which its agent no longer has", async () => {
     await using h = new KernelHarness({ model: silentAt(1, script(says("done"))) });
-    const pid = await h.spawn("go", { checks: ["false"] });
+    const pid = await h.spawn("go", { check: ["false"] });
     await until(() => h.requests.length === 1);
     const uuid = await uuidOf(h, pid);
     await h.kernel.lifecycle.suspend(pid);
@@ -384,7 +384,7 @@ describe("a run whose kernel was killed resumes", () => {
   test("after its last answer: it ends with it, and its model is not called", async () => {
     await using first = new KernelHarness({ model: script(says("the answer")) });
     await using second = new KernelHarness({ model: script() });
-    const pid = await first.spawn("go", { checks: ["sleep 600"] });
+    const pid = await first.spawn("go", { check: ["sleep 600"] });
     const uuid = await uuidOf(first, pid);
     await until(async () => (await first.runs.steps(uuid)).records.length === 1);
     crashInto(second, first);
@@ -529,7 +529,7 @@ describe("a run that has ended", () => {
 
   test("by a failed check learns so", async () => {
     await using h = new KernelHarness({ model: script(says("one"), says("two")) });
-    const { info } = await h.run("go", { checks: ["false"] });
+    const { info } = await h.run("go", { check: ["false"] });
     await h.resumed(info.uuid);
     expect(h.requests[1]?.messages.at(-1)?.content).toContain("the check `false` ended with 1");
   });

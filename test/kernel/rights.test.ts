@@ -88,7 +88,7 @@ describe("a budget covers the whole tree", () => {
     const price = { input: 1, output: 1, cached: 1 };
     const provider = { ...h.opts().provider, maxOutput: 20, price };
     h.leases--;
-    const parentPid = await h.spawn("parent", { contextBudget: 3_000, provider });
+    const parentPid = await h.spawn("parent", { context_budget: 3_000, provider });
     await until(() => h.kernel.processes.info(parentPid).tool_calls === 1);
     const runs = await Promise.all([1, 2, 3, 4].map(() => h.run("child", { parentPid, provider })));
     const used = runs.map(({ info }) => info.tokens_used);

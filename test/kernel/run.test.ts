@@ -140,26 +140,26 @@ describe("a run", () => {
 
   describe("records as text an answer that does not end it:", () => {
     const paused: LLMEvent[] = [...says("half").slice(0, -1), { type: "stop", reason: "paused" }];
-    const outputSchema = { type: "object", required: ["a"], properties: { a: { type: "number" } } };
+    const output_schema = { type: "object", required: ["a"], properties: { a: { type: "number" } } };
     const complete = (result: string): LLMEvent[] => calls(["Complete", { result }]);
     test.each<[string, LLMEvent[][], object, Action[]]>([
       ["one that the model paused in", [paused, says("whole")], {}, ["text", "complete"]],
       [
         "one that does not fit the schema",
         [says("no"), says('{"a":1}')],
-        { outputSchema },
+        { output_schema },
         ["text", "complete"],
       ],
       [
         "the same by Complete",
         [complete("no"), complete('{"a":1}')],
-        { outputSchema },
+        { output_schema },
         ["tool_call", "complete"],
       ],
       [
         "but not the last that does not fit",
         [says("no"), says("no"), says("no")],
-        { outputSchema },
+        { output_schema },
         ["text", "text", "complete"],
       ],
       [
@@ -336,13 +336,13 @@ describe("a call that goes wrong is reported to the model and does not end the r
 describe("a run ends", () => {
   test("max_steps", async () => {
     await using h = new KernelHarness({ model: () => calls(["Plan", { steps: ["again"] }]) });
-    const { info } = await h.run("go", { maxSteps: 3 });
+    const { info } = await h.run("go", { max_steps: 3 });
     expect(info).toMatchObject({ exit_code: 1, exit_reason: "max_steps", steps: 3 });
   });
 
   test("budget_exceeded before the call that the budget does not cover, and nothing is spent on it", async () => {
     await using h = new KernelHarness({ model: script(says("never")) });
-    const { info } = await h.run("go", { contextBudget: 5 });
+    const { info } = await h.run("go", { context_budget: 5 });
     expect(info).toMatchObject({ exit_code: 2, exit_reason: "budget_exceeded", tokens_used: 0 });
     expect(h.requests).toHaveLength(0);
   });
@@ -354,7 +354,7 @@ describe("a run ends", () => {
       { type: "stop", reason: "end_turn" },
     ];
     await using h = new KernelHarness({ model: script(costly) });
-    const { info } = await h.run("go", { contextBudget: 50_000 });
+    const { info } = await h.run("go", { context_budget: 50_000 });
     expect(info).toMatchObject({ exit_code: 0, exit_reason: "completed" });
     expect(h.requests[0]?.max_output).toBeLessThan(50_000);
   });
@@ -405,7 +405,7 @@ describe("a run ends", () => {
         ? [{ type: "text_delta", text: "so far" }, ...calls(["Plan", { steps: ["x"] }])]
         : silent(request, signal);
     await using h = new KernelHarness({ model, clock });
-    const pid = await h.spawn("go", { timeoutMs: 5_000 });
+    const pid = await h.spawn("go", { timeout_ms: 5_000 });
     await until(() => h.requests.length === 2);
     await clock.advance(5_000);
     const { info } = await h.follow(pid);
@@ -453,7 +453,7 @@ describe("a run ends", () => {
     ["failing", "echo broken; exit 3", 1, "check_failed"],
   ])("a %s check decides", async (_what, command, code, reason) => {
     await using h = new KernelHarness({ model: script(says("done")) });
-    const { info } = await h.run("go", { checks: [command] });
+    const { info } = await h.run("go", { check: [command] });
     expect(info).toMatchObject({ exit_code: code, exit_reason: reason });
     expect(info.checks[0]?.command).toBe(command);
     if (code !== 0) expect(info.checks[0]).toMatchObject({ exit_code: 3, output: "broken\n" });
@@ -473,7 +473,7 @@ describe("pausing", () => {
       devices: { "/dev/wait": wait },
       clock,
     });
-    const pid = await h.spawn("go", { timeoutMs: 10_000 });
+    const pid = await h.spawn("go", { timeout_ms: 10_000 });
     await until(() => h.kernel.processes.info(pid).tool_calls === 1);
     h.kernel.processes.kill(pid, SIGPAUSE);
     expect(h.kernel.processes.info(pid)).toMatchObject({ is_paused: true, state: "running" });
@@ -519,12 +519,12 @@ describe("children", () => {
       model: silent,
       devices: { "/dev/echo": toolDevice("Echo", () => "x") },
     });
-    const parent = await h.spawn("parent", { deny: ["Echo"], maxSteps: 5, contextBudget: 1_000 });
+    const parent = await h.spawn("parent", { deny: ["Echo"], max_steps: 5, context_budget: 1_000 });
     const child = await h.spawn("child", {
       parentPid: parent,
       allow: ["Echo"],
-      maxSteps: 50,
-      contextBudget: null,
+      max_steps: 50,
+      context_budget: null,
     });
     expect(h.kernel.processes.info(child)).toMatchObject({
       max_steps: 5,
@@ -641,7 +641,7 @@ test("callbacks come at the specified moments", async () => {
     },
   });
   await h.run("go");
-  await h.run("again", { contextBudget: 1 });
+  await h.run("again", { context_budget: 1 });
   expect(calledBack).toEqual([
     "spawn 1 go scripted/m",
     "step 1 1/100",
@@ -657,7 +657,7 @@ test("the prompt's head and the tools are the same bytes in every request", asyn
   await using h = new KernelHarness({
     model: script(calls(["Plan", { steps: ["a"] }]), calls(["Plan", { steps: ["b"] }]), says("done")),
   });
-  await h.run("go", { systemPrompt: "Be brief." });
+  await h.run("go", { system_prompt: "Be brief." });
   const heads = h.requests.map((request) => JSON.stringify([request.system_prompt, request.tools]));
   expect(new Set(heads).size).toBe(1);
   const [first, second] = h.requests;

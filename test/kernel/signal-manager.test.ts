@@ -255,7 +255,7 @@ describe("a handler", () => {
   ])("that %s is logged, and its process goes on and can be killed", async (_how, handler, warning) => {
     const clock = new FakeClock();
     await using h = new KernelHarness({ model: silent, clock });
-    const pid = await h.spawn("go", { timeoutMs: null });
+    const pid = await h.spawn("go", { timeout_ms: null });
     h.kernel.signals.sigHandle(pid, SIGTERM, handler);
     expect(h.kernel.signals.signal(pid, SIGTERM)).toBe("handled");
     h.kernel.signals.signal(pid, SIGPAUSE);
@@ -271,7 +271,7 @@ describe("a handler", () => {
   test("that returns in time is not logged", async () => {
     const clock = new FakeClock();
     await using h = new KernelHarness({ model: silent, clock });
-    const pid = await h.spawn("go", { timeoutMs: null });
+    const pid = await h.spawn("go", { timeout_ms: null });
     await until(() => h.requests.length === 1, "the model call");
     const work = Promise.withResolvers<void>();
     h.kernel.signals.sigHandle(pid, SIGINT, () => work.promise);
@@ -514,7 +514,7 @@ describe("random blocks, handlers, signals and times", () => {
     const below = (n: number): number => Math.floor(random() * n);
     let lives = 0;
     for (let step = 0; step < STEPS; lives++) {
-      const pid = await h.spawn("go", { timeoutMs: null });
+      const pid = await h.spawn("go", { timeout_ms: null });
       const waited = h.kernel.processes.wait(pid);
       const expected = new Expected();
       let handlerCalls = 0;

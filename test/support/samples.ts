@@ -24,6 +24,7 @@ export function procInfo(more: Partial<ProcInfo> = {}): ProcInfo {
     ctx_id: 1,
     steps: 0,
     max_steps: 100,
+    options: {},
     tokens_used: 0,
     usage: { input_tokens: 0, output_tokens: 0, cached_tokens: 0 },
     cost_usd: null,

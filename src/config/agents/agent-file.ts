@@ -2,9 +2,10 @@
 
 import { basename } from "node:path";
 import { z } from "zod";
-import { SETTINGS } from "../../options/settings.ts";
+import { namesWith } from "../../options/option-list.ts";
 import { EFFORTS } from "../../plugin/index.ts";
-import { checkList, choice, expecting, limit, modelNames, strict, text, texts } from "../files/values.ts";
+import { optionKeys } from "../files/option-keys.ts";
+import { checkList, choice, expecting, modelNames, strict, text, texts } from "../files/values.ts";
 import { parseStockYaml } from "../files/yaml.ts";
 
 export const AGENT_FILE = "agent.yaml";
@@ -36,13 +37,8 @@ export const AgentFile = z.lazy(() =>
         .optional(),
       ask: texts("a list of tool names and patterns").optional(),
       mcp: everyOr(servers()).optional(),
-      max_steps: limit(SETTINGS.max_steps).optional(),
-      context_budget: limit(SETTINGS.context_budget).optional(),
-      max_cost: limit(SETTINGS.max_cost).optional(),
-      timeout: limit(SETTINGS.timeout).optional(),
-      sandbox: choice(["auto", "required", "off"]).optional(),
+      ...optionKeys(namesWith({ agent: true })),
       checks: checkList().optional(),
-      check_attempts: limit(SETTINGS.check_attempts).optional(),
     },
     LATER,
   ),

@@ -2,6 +2,7 @@
 
 import { dirname, join } from "node:path";
 import type { AgentInfo } from "../../kernel/types.ts";
+import { namesWith } from "../../options/option-list.ts";
 import { type Effort, SyscallError } from "../../plugin/index.ts";
 import {
   type ConfigSources,
@@ -14,6 +15,7 @@ import {
   workTreeOf,
 } from "../config-sources.ts";
 import { allNamed, filesOfLine, type NamedFiles } from "../files/named-files.ts";
+import { optionsIn } from "../files/option-keys.ts";
 import { suggestion } from "../files/suggestion.ts";
 import { yamlError } from "../files/yaml.ts";
 import type { McpServerRef } from "../mcp/mcp.ts";
@@ -33,7 +35,6 @@ export interface Agent extends AgentInfo {
   /** `model` or `provider/model`, in the order in which they are tried. */
   fallback?: readonly string[];
   effort?: Effort;
-  sandbox?: "auto" | "required" | "off";
   /** MCP servers that it names. */
   mcp: McpServerRef[];
   /** It takes every trusted MCP server beside those. */
@@ -191,12 +192,8 @@ async function read(found: AgentSource, sources: ConfigSources): Promise<Agent |
     ...skills,
     allowedTools: value.allowed_tools ?? ["*"],
     ask: value.ask,
-    maxSteps: value.max_steps,
-    contextBudget: value.context_budget,
-    maxCost: value.max_cost,
-    timeoutMs: value.timeout,
+    ...optionsIn(value, namesWith({ agent: true })),
     checks: value.checks ?? [],
-    checkAttempts: value.check_attempts ?? undefined,
     mcpAll: takesAll && !isRefused("mcp"),
     mcp: servers.map(({ index, name, required = true }) => ({
       name,
@@ -211,7 +208,6 @@ async function read(found: AgentSource, sources: ConfigSources): Promise<Agent |
     deny: claude?.deny ?? [],
     fallback: value.models?.fallback,
     effort: value.models?.effort,
-    sandbox: value.sandbox,
     checksWithheld: isRefused(AGENT_CHECKS),
     withheld: refused.filter(({ key }) => key !== AGENT_CHECKS && (key !== "mcp" || servers.length === 0)),
     ...news,

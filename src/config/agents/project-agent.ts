@@ -1,7 +1,7 @@
 /** What an agent of a project may do before it is trusted. */
 
 import type { Limits } from "../../kernel/types.ts";
-import { SETTINGS } from "../../options/settings.ts";
+import { AGENT_SETTINGS, SETTINGS } from "../../options/settings.ts";
 import { formatLimit } from "../files/values.ts";
 import { isBeyond } from "../settings/settings.ts";
 import { asksTrust } from "../trust/project-keys.ts";
@@ -21,7 +21,6 @@ export interface AskedKey {
 const FILE = "agents/*/agent.yaml";
 /** Keys that are not left out: a run that needs them is refused. */
 const SAID_ELSEWHERE: ReadonlySet<string> = new Set(["checks", "mcp"]);
-const LIMITS = ["max_steps", "context_budget", "max_cost", "timeout", "check_attempts"] as const;
 
 /**
  * The keys of this agent.yaml that need trust. `limits`: the user's; an agent may lower them without trust. `takes`: the
@@ -43,7 +42,7 @@ export function askedOf(front: AgentFront, limits: Limits, takes: string | undef
     ...(mcp.length > 0
       ? [{ key: "mcp", value: mcp, says: `MCP servers ${mcp.map(serverName).join(", ")}` }]
       : []),
-    ...LIMITS.flatMap((key) => {
+    ...AGENT_SETTINGS.flatMap((key) => {
       const value = front[key];
       if (value === undefined) return [];
       const says = `${key} ${formatLimit(value, SETTINGS[key])}`;

@@ -97,7 +97,7 @@ export function modelNames() {
   return z.array(name, expecting("a list of models, or of provider/model"));
 }
 
-export function choice<const V extends readonly [string, ...string[]]>(values: V) {
+export function choice<const V extends readonly string[]>(values: V) {
   return z.enum(values, {
     error: ({ input }) => `expected one of ${values.join(", ")}, got ${shown(input)}${near(input, values)}`,
   });

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import type { Limit } from "../../kernel/types.ts";
 import type { Setting } from "../../options/setting.ts";
-import { SETTINGS, type SettingKey, type SettingValues } from "../../options/settings.ts";
+import { isSetting, SETTINGS, type SettingKey, type SettingValues } from "../../options/settings.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { type ConfigSources, refuseEscape } from "../config-sources.ts";
 import { formatLimit, limit, list, strict } from "../files/values.ts";
@@ -182,7 +182,7 @@ const Plugins = z.lazy(() =>
 
 /** The row of this file in the table of what a project may set. */
 const FILE = ".rnix/config.yaml";
-const KEYS = Object.keys(SETTINGS).filter(isKey);
+const KEYS = Object.keys(SETTINGS).filter(isSetting);
 
 export const ConfigFile = z.lazy(() =>
   strict({
@@ -195,7 +195,7 @@ export const ConfigFile = z.lazy(() =>
     plugins: Plugins.optional().parse(plugins),
     words: WordFile.parse({ ask, on_ask }),
     numbers: Object.entries(numbers).flatMap(([key, value]) =>
-      isKey(key) && (value === null || typeof value === "number") ? [{ key, value }] : [],
+      isSetting(key) && (value === null || typeof value === "number") ? [{ key, value }] : [],
     ),
   })),
 );
@@ -306,8 +306,4 @@ function areSettings(values: Record<string, Limit>): values is SettingValues {
 
 function allowsUnlimited({ unlimited }: Setting): boolean {
   return unlimited === true;
-}
-
-function isKey(key: string): key is SettingKey {
-  return Object.hasOwn(SETTINGS, key);
 }

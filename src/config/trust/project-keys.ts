@@ -4,7 +4,7 @@
  */
 
 import type { Setting } from "../../options/setting.ts";
-import { SETTINGS } from "../../options/settings.ts";
+import { AGENT_SETTINGS, SETTINGS } from "../../options/settings.ts";
 
 /**
  * - `reads`: a text or a name, without any other effect.
@@ -51,7 +51,7 @@ export const PROJECT_KEYS = {
     allowed_tools: { class: "narrows", until: "what it lists of Read, Glob, Grep, Plan, Skill and Complete" },
     ask: { class: "narrows", until: "the same: it only adds questions" },
     ...trusted("no server is mounted for it; a run that requires one is refused, exit 64", "mcp"),
-    ...limits("max_steps", "context_budget", "max_cost", "timeout", "check_attempts"),
+    ...limits(...AGENT_SETTINGS),
     sandbox: { class: "narrows", until: "`required` counts" },
     ...trusted("a run with it is refused, exit 64", "checks"),
   },

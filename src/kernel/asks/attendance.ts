@@ -44,9 +44,9 @@ export class Attendance {
    * What decides when no client can answer: the policy of the run, or of its nearest ancestor with one. A run that a
    * person has started at a terminal waits for the person.
    */
-  policyOf(proc: Process): NonNullable<SpawnOpts["onAsk"]> {
+  policyOf(proc: Process): NonNullable<SpawnOpts["on_ask"]> {
     const above = this.#table.ancestry(proc).map(({ spec }) => spec.opts);
-    const said = above.find(({ onAsk }) => onAsk !== undefined)?.onAsk;
+    const said = above.find(({ on_ask }) => on_ask !== undefined)?.on_ask;
     return said ?? (above.at(-1)?.attended ? "park" : "deny");
   }
 

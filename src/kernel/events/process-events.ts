@@ -268,7 +268,7 @@ class LogChannel extends Channel<LiveEvent> {
 }
 
 function stepEvent(proc: Process): LiveEvent {
-  return { event: "step", total: proc.spec.maxSteps, ...useOf(proc) };
+  return { event: "step", total: proc.spec.budget.limits.steps, ...useOf(proc) };
 }
 
 function useOf(proc: Process): RunUse {
@@ -292,7 +292,7 @@ function childState(proc: Process, parent: Process | undefined): ChildState {
     intent: spec.intent,
     state: exit === undefined ? "running" : stateOf(exit.reason, exit.code),
     step: proc.run.step,
-    max_steps: spec.maxSteps,
+    max_steps: spec.budget.limits.steps,
     tokens_used: proc.tokensUsed,
     cost_usd: proc.costUsd,
     started_at_ms: proc.createdAtMs,

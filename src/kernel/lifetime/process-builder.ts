@@ -17,12 +17,12 @@ import type { AgentInfo, ProcessKind, SpawnOpts } from "../types.ts";
 import { type OpenRequest, ProcessOpener } from "./process-opener.ts";
 import { forget, type Holders } from "./reap.ts";
 import {
-  checkAttemptsOf,
   leaveOutUnpriced,
   limitsOf,
   permissionsOf,
   requirePrice,
   requireWithinParent,
+  settledOptions,
 } from "./spawn-limits.ts";
 
 type ProcessBuilderParts = Io & {
@@ -186,7 +186,7 @@ export class ProcessBuilder {
       intent,
       kind,
       agent,
-      opts,
+      opts: { ...opts, ...settledOptions(agent, opts, parent) },
       namespace,
       permissions,
       secrets: new Secrets({
@@ -196,15 +196,7 @@ export class ProcessBuilder {
       }),
       record,
       budget,
-      maxSteps: budget.limits.steps,
-      timeoutMs: budget.limits.timeMs,
-      checks: terms?.spawned.checks ?? [...new Set([...agent.checks, ...(opts.checks ?? [])])],
-      // A chat ends when the user ends it: no attempt is left for a failed check.
-      checkAttempts: opts.chat
-        ? 1
-        : terms
-          ? (terms.spawned.check_attempts ?? 1)
-          : checkAttemptsOf(agent, opts),
+      checks: terms?.spawned.checks ?? [...new Set([...agent.checks, ...(opts.check ?? [])])],
       kernelId: this.#parts.kernelId,
       wakes: this.#parts.wakes,
       version: this.#parts.version,

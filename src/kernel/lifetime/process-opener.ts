@@ -171,10 +171,10 @@ export class ProcessOpener {
       instructions: agent.instructions,
       skills,
       deferredSkills: agent.deferredSkills,
-      systemPrompt: opts.systemPrompt,
+      systemPrompt: opts.system_prompt,
       projectDoc: opts.projectDoc,
       parts,
-      outputSchema: opts.outputSchema,
+      outputSchema: opts.output_schema,
       checks,
       environment: {
         project: opts.project.dir,

@@ -84,7 +84,8 @@ export class ScheduledWakes {
   }
 
   #requireWake(proc: Process, { at_ms, on }: WakeRequest): OwnWake {
-    const { maxSteps, opts } = proc.spec;
+    const { budget, opts } = proc.spec;
+    const maxSteps = budget.limits.steps;
     if (maxSteps !== null && proc.run.step >= maxSteps) {
       throw new SyscallError(
         "EXHAUSTED",

@@ -1,6 +1,9 @@
 /** Checks and computes the folders, rights and limits of a new process. */
 
 import { isWithin, realOrSame } from "../../lib/inner-path.ts";
+import { keyOf, OPTION_NAMES, objectOf, optionOf } from "../../options/option-list.ts";
+import type { ProcessOptions } from "../../options/option-types.ts";
+import { budgetOf } from "../../options/process-options.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import type { BudgetLimits, TreeBudget } from "../budget/budget.ts";
@@ -60,22 +63,33 @@ export function permissionsOf(
  * instance, has none.
  */
 export function limitsOf(kind: ProcessKind, agent: AgentInfo, opts: SpawnOpts): BudgetLimits {
-  const defaults: Partial<SpawnOpts["limits"]> = kind === "agent" ? opts.limits : {};
-  const { max_steps, timeout } = opts.chat
-    ? { max_steps: defaults.chat_max_steps, timeout: defaults.chat_timeout }
-    : defaults;
+  const { limits, chat } = opts;
+  const ofChat = chat && { max_steps: limits.chat_max_steps, timeout: limits.chat_timeout };
+  const defaults: Partial<SpawnOpts["limits"]> = kind === "agent" ? { ...limits, ...ofChat } : {};
   return {
-    tokens: first(opts.contextBudget, agent.contextBudget, defaults.context_budget),
-    cost: first(opts.maxCost, agent.maxCost, defaults.max_cost),
-    steps: first(opts.maxSteps, agent.maxSteps, max_steps),
-    timeMs: first(opts.timeoutMs, agent.timeoutMs, timeout),
+    ...budgetOf((name) => first(opts[name], agent[name], defaults[keyOf(name)])),
     children: first(defaults.live_children),
     depth: first(defaults.spawn_depth),
   };
 }
 
-export function checkAttemptsOf(agent: AgentInfo, { checkAttempts, limits }: SpawnOpts): number {
-  return checkAttempts ?? agent.checkAttempts ?? limits.check_attempts;
+/** Its other options: as requested, else as its agent, the parent of an inherited one, or the settings say. */
+export function settledOptions(
+  agent: AgentInfo,
+  opts: SpawnOpts,
+  parent: Process | undefined,
+): Partial<SpawnOpts> {
+  const settled = OPTION_NAMES.flatMap((name) => {
+    const { kind, process, agent: ofAgent, inherited, setting } = optionOf(name);
+    if (!process || kind === "limit" || Reflect.get(opts, name) !== undefined) return [];
+    const value: unknown =
+      (ofAgent && Reflect.get(agent, name)) ??
+      (inherited && parent && Reflect.get(parent.spec.opts, name)) ??
+      (setting && Reflect.get(opts.limits, keyOf(name)));
+    return [[name, value] as const];
+  });
+  // A chat ends when the user ends it: no attempt is left for a failed check.
+  return { ...objectOf<ProcessOptions>(settled), ...(opts.chat && { check_attempts: 1 }) };
 }
 
 /** A cost limit requires a known price. */

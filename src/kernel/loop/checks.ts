@@ -34,7 +34,7 @@ export class Checks {
   /** Whether the run ends after the next attempt, however that turns out. */
   get isLast(): boolean {
     const { result, spec } = this.#proc;
-    return failedAttempts(result.checks) + 1 >= spec.checkAttempts;
+    return failedAttempts(result.checks) + 1 >= (spec.opts.check_attempts ?? 1);
   }
 
   /**
@@ -44,7 +44,7 @@ export class Checks {
   async pass(): Promise<boolean> {
     const { drain, runner, saveInfo } = this.#parts;
     const proc = this.#proc;
-    const { checks, checkAttempts } = proc.spec;
+    const { checks, opts } = proc.spec;
     if (checks.length === 0) return true;
     await runner.endChildren(proc);
     // Checks are programs, and the clock of their deadlines is stopped while the process is paused.
@@ -57,7 +57,7 @@ export class Checks {
     if (stopped?.reason === "suspended") return true;
     proc.result.checks.push(...results);
     const failed = failedCheck(proc.result.checks);
-    if (!failed || stopped || failedAttempts(proc.result.checks) >= checkAttempts) return true;
+    if (!failed || stopped || failedAttempts(proc.result.checks) >= (opts.check_attempts ?? 1)) return true;
     // The message holds the results too, so a kill between the two writes loses no attempt.
     await this.#notifyModel(failed, results);
     await saveInfo(proc);
@@ -101,7 +101,7 @@ export class Checks {
   async #notifyModel(failed: CheckResult, checks: CheckResult[]): Promise<void> {
     const { clock, inboxes, watchers } = this.#parts;
     const proc = this.#proc;
-    const left = proc.spec.checkAttempts - failedAttempts(proc.result.checks);
+    const left = (proc.spec.opts.check_attempts ?? 1) - failedAttempts(proc.result.checks);
     const more = left === 1 ? "1 attempt is left" : `${left} attempts are left`;
     const why = checkFailure(failed);
     watchers.notice(proc, `${why}; the model is shown its output, and ${more}`);

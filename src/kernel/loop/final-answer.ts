@@ -55,9 +55,9 @@ export class FinalAnswer {
   }
 
   #read(answer: string): ReturnType<OutputSchema["read"]> {
-    const { outputSchema } = this.#proc.spec.opts;
-    if (outputSchema === undefined) return { output: null, text: answer };
-    this.#schema ??= new OutputSchema(outputSchema);
+    const { output_schema } = this.#proc.spec.opts;
+    if (output_schema === undefined) return { output: null, text: answer };
+    this.#schema ??= new OutputSchema(output_schema);
     if (this.#last?.answer !== answer) this.#last = { answer, reading: this.#schema.read(answer) };
     return this.#last.reading;
   }

@@ -150,7 +150,7 @@ class ReasoningLoop implements AskEvents {
   #announceStep(): void {
     const { callbacks, watchers } = this.#parts;
     const { pid, run, spec } = this.#proc;
-    callbacks?.onStep(pid, run.step, spec.maxSteps);
+    callbacks?.onStep(pid, run.step, spec.budget.limits.steps);
     watchers.step(this.#proc);
   }
 
@@ -241,7 +241,7 @@ class ReasoningLoop implements AskEvents {
     const proc = this.#proc;
     if (!units.isBusy(proc) && inboxes.of(proc).isEmpty) return this.end.release();
     const live = units.list(proc).map(({ id }) => id);
-    if (proc.spec.opts.onUnits === "park" && inboxes.of(proc).isEmpty && units.canPark(proc)) {
+    if (proc.spec.opts.on_units === "park" && inboxes.of(proc).isEmpty && units.canPark(proc)) {
       this.#parts.suspend(proc, "its answer is given, and background units go on", { on: "unit", ids: live });
       return undefined;
     }

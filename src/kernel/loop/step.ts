@@ -103,7 +103,7 @@ export class NextRequest {
       tools: this.#shownTools(),
       stream: true,
       effort: proc.model.effort,
-      output_schema: proc.spec.opts.outputSchema,
+      output_schema: proc.spec.opts.output_schema,
     };
   }
 

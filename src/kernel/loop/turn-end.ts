@@ -199,7 +199,7 @@ export class TurnEnd {
   #waitsForUnits(): boolean {
     const proc = this.#proc;
     if (!this.#io.units.isBusy(proc)) return false;
-    const { onUnits: on_units = "wait" } = proc.spec.opts;
+    const { on_units = "wait" } = proc.spec.opts;
     const live = this.#io.units.list(proc).map(({ id }) => id);
     proc.run.heldBy = { on_units, ids: [...new Set([...(proc.run.heldBy?.ids ?? []), ...live])] };
     return on_units !== "kill";

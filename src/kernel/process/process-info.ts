@@ -1,5 +1,7 @@
 /** The process record, as files and clients see it. */
 
+import { limitsNamed, recordedOptions } from "../../options/process-options.ts";
+import { RUN_OPTIONS } from "../../options/run-options.ts";
 import type { OpenAsk } from "../../run/ask-schema.ts";
 import type { ChildResult, ProcInfo, ProviderFacts } from "../../store/runs/schema.ts";
 import type { ProviderChoice, Suspension, Wake } from "../types.ts";
@@ -33,14 +35,12 @@ export function procInfoOf(proc: Process): ProcInfo {
     base: spec.opts.base ?? null,
     ctx_id: proc.conversation.id,
     steps: proc.run.step,
-    max_steps: spec.maxSteps,
     steps_used: spec.budget.steps,
     tokens_used: proc.tokensUsed,
     usage: { ...proc.run.usage },
     cost_usd: proc.costUsd,
-    context_budget: spec.budget.limits.tokens,
-    max_cost: spec.budget.limits.cost,
-    timeout_ms: spec.timeoutMs,
+    ...limitsNamed((name) => spec.budget.limits[RUN_OPTIONS[name].limits]),
+    options: recordedOptions(spec.opts, "options"),
     allowed_devices: proc.permissions.allowedDevices(),
     allowed_tools: proc.permissions.allowedTools(),
     permissions: proc.permissions.record(),
@@ -59,7 +59,7 @@ export function procInfoOf(proc: Process): ProcInfo {
     attended: spec.opts.attended ?? false,
     suspended: exit?.suspended ? suspensionOf(exit.suspended, proc) : null,
     asks: [...proc.asks.values()],
-    resume_on_restart: spec.opts.resumeOnRestart ?? false,
+    resume_on_restart: spec.opts.resume_on_restart ?? false,
     supervised: spec.opts.supervised ?? null,
     job: spec.opts.job ?? null,
     provider_facts: spec.kind === "agent" ? providerFacts(proc.model.provider) : null,

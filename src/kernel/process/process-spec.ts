@@ -7,7 +7,7 @@ import type { Namespace } from "../../vfs/namespace.ts";
 import type { DeviceEntry } from "../../vfs/registry.ts";
 import type { TreeBudget } from "../budget/budget.ts";
 import type { Permissions } from "../permission/permissions.ts";
-import type { AgentInfo, Limit, MountRequest, PID, ProcessKind, SpawnOpts } from "../types.ts";
+import type { AgentInfo, MountRequest, PID, ProcessKind, SpawnOpts } from "../types.ts";
 import type { RunProgress } from "./run-progress.ts";
 import type { Secrets } from "./secrets.ts";
 
@@ -39,13 +39,9 @@ export interface ProcessSpec {
   /** Keys to redact. */
   secrets?: Secrets;
   record: RunWriter;
-  maxSteps: Limit;
   /** Limits and use of the process and its descendants. */
   budget: TreeBudget;
-  timeoutMs: Limit;
   checks: readonly string[];
-  /** Maximum attempts of the checks. */
-  checkAttempts: number;
   kernelId: string;
   /** Whether a waker resumes suspended runs. */
   wakes?: boolean;

@@ -185,7 +185,7 @@ export class Process {
   /** Created → Running. The wall-time limit starts here. */
   start(): void {
     this.#state = transition(this.pid, this.#state, "running");
-    const limit = this.spec.timeoutMs;
+    const limit = this.spec.budget.limits.timeMs;
     if (limit === null) return;
     this.#timeLimit = this.clock.timer(limit - (this.spec.progress?.elapsedMs ?? 0), () =>
       this.stop({

@@ -1,6 +1,7 @@
 /** Restores the settings of a resumed run: options, limits, rights and tools. */
 
 import { realOrSame } from "../../lib/inner-path.ts";
+import { budgetOf, restoredOptions } from "../../options/process-options.ts";
 import type { ProcessMeta } from "../../store/runs/schema.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import type { BudgetLimits } from "../budget/budget.ts";
@@ -10,7 +11,7 @@ import { withAsks } from "../permission/with-asks.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
 import { showTools, usableTools } from "../tools/tool-catalog.ts";
-import type { Limit, SpawnOpts } from "../types.ts";
+import type { SpawnOpts } from "../types.ts";
 import type { SavedRun } from "./saved-run.ts";
 
 /** The settings of the spawn stay; all others are those that the resume has planned. */
@@ -23,15 +24,12 @@ export function savedOpts({ info, spawned, fork }: SavedRun, given: SpawnOpts): 
     sandbox: info.sandbox,
     chat: info.chat,
     effort: info.effort ?? undefined,
-    outputSchema: spawned.output_schema,
-    onAsk: given.onAsk ?? spawned.on_ask,
-    onUnits: given.onUnits ?? spawned.on_units,
+    ...restoredOptions(given, { ...info.options, ...spawned }),
     // A fork is another run, with settings of its own.
-    resumeOnRestart: fork ? given.resumeOnRestart : info.resume_on_restart,
+    resume_on_restart: fork ? given.resume_on_restart : info.resume_on_restart,
     supervised: fork ? undefined : (info.supervised ?? undefined),
     job: fork ? undefined : (given.job ?? info.job ?? undefined),
     envHad: info.env.names,
-    systemPrompt: spawned.system_prompt ?? undefined,
   };
 }
 
@@ -44,12 +42,8 @@ export function adoptedOpts({ spawned }: SavedRun, given: SpawnOpts): SpawnOpts 
 
 /** The limits of the run, where the resume brings no new ones. */
 export function savedLimits({ info, spawned }: SavedRun, opts: SpawnOpts): BudgetLimits {
-  const or = (given: Limit | undefined, saved: Limit): Limit => (given === undefined ? saved : given);
   return {
-    tokens: or(opts.contextBudget, info.context_budget),
-    cost: or(opts.maxCost, info.max_cost),
-    steps: or(opts.maxSteps, info.max_steps),
-    timeMs: or(opts.timeoutMs, info.timeout_ms),
+    ...budgetOf((name) => (opts[name] === undefined ? info[name] : opts[name])),
     children: opts.limits.live_children,
     depth: spawned.depth,
   };

@@ -1,5 +1,6 @@
 /** The tools of a process: those it may use, and those that its model is offered. */
 
+import { recordedOptions } from "../../options/process-options.ts";
 import type { LLMTool, ToolDef } from "../../plugin/index.ts";
 import type { InboxEntry } from "../../store/runs/schema.ts";
 import { READ_MESSAGES, SEND_MESSAGE } from "../../vfs/kernel-paths.ts";
@@ -157,15 +158,11 @@ export function writeMeta(proc: Process, contexts: Conversations): void {
     spawned: {
       input: proc.spec.opts.input ?? null,
       checks: [...proc.spec.checks],
-      check_attempts: proc.spec.checkAttempts,
       folders: [...(proc.spec.opts.folders ?? [])],
       mounts: (proc.spec.opts.mounts ?? []).map(({ type, name }) => ({ type, name })),
       depth: proc.spec.budget.limits.depth,
-      system_prompt: proc.spec.opts.systemPrompt ?? null,
-      ...(proc.spec.opts.onAsk && { on_ask: proc.spec.opts.onAsk }),
-      ...(proc.spec.opts.onUnits && { on_units: proc.spec.opts.onUnits }),
       ...(proc.conversation.images.length > 0 && { images: [...proc.conversation.images] }),
-      ...(proc.spec.opts.outputSchema && { output_schema: { ...proc.spec.opts.outputSchema } }),
+      ...recordedOptions(proc.spec.opts, "head"),
     },
   });
 }

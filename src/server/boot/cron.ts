@@ -6,6 +6,7 @@ import { CRON } from "../../cron/cron-folder.ts";
 import type { CallingRun } from "../../cron/ports.ts";
 import type { Schedules } from "../../cron/schedules.ts";
 import type { ScheduleCaller } from "../../kernel/kernel-ports.ts";
+import { limitsNamed } from "../../options/process-options.ts";
 import { type Schedule, SyscallError } from "../../plugin/index.ts";
 import type { KernelEvents } from "./kernel-events.ts";
 import type { LaterParts, MadeSchedules, SchedulesParts } from "./schedules.ts";
@@ -89,8 +90,8 @@ function lazySchedule(make: () => Promise<Schedule>): Schedule {
 
 /** What a run that makes a job hands down: its rights and limits. */
 function callingRun(run: NonNullable<ScheduleCaller["run"]>, jobId: string | null): CallingRun {
-  const { uuid, agent, permissions, max_steps, context_budget, max_cost, timeout_ms, provider, model } = run;
-  const rights = { permissions, max_steps, context_budget, max_cost, timeout_ms };
+  const { uuid, agent, permissions, provider, model } = run;
+  const rights = { permissions, ...limitsNamed((limit) => run[limit]) };
   const isKnown = provider !== "" && model !== "";
   return { uuid, agent, jobId, rights, model: isKnown ? { provider, model } : null };
 }

@@ -16,6 +16,7 @@ import { loadSkills, type Skill } from "../../config/skills/skills.ts";
 import type { MountManager } from "../../kernel/mount-manager.ts";
 import type { ProviderChoice } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
+import { limitsNamed } from "../../options/process-options.ts";
 import type { Children } from "../../os/children.ts";
 import type { HostLease, PluginCommand } from "../../plugin/host/lease.ts";
 import type { PluginReport } from "../../plugin/host/report.ts";
@@ -284,10 +285,7 @@ function agentWire(agent: Agent): AgentWire {
     skills: skills.map((skill) => skill.name),
     deferred_skills: deferredSkills.map((skill) => skill.name),
     allowed_tools: allowedTools,
-    max_steps: agent.maxSteps ?? null,
-    context_budget: agent.contextBudget ?? null,
-    max_cost: agent.maxCost ?? null,
-    timeout_ms: agent.timeoutMs ?? null,
+    ...limitsNamed((limit) => agent[limit] ?? null),
     checks,
     notices,
   };

@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import type { AttachedImage } from "../../kernel/types.ts";
 import { recordedMode } from "../../lib/ask-modes.ts";
 import { attemptsOf } from "../../lib/check-attempts.ts";
+import { limitsNamed } from "../../options/process-options.ts";
 import { type ImageRef, SyscallError } from "../../plugin/index.ts";
 import type { ReplayRequest, SpawnRequest } from "../../protocol/methods.ts";
 import type { AskVerdict } from "../../run/ask-schema.ts";
@@ -67,10 +68,8 @@ export async function planReplay(
       effort: undefined,
       // What a person has decided is part of what is played.
       verdicts,
-      maxSteps: agent?.maxSteps === undefined ? info.max_steps : undefined,
-      contextBudget: agent?.contextBudget === undefined ? info.context_budget : undefined,
-      timeoutMs: agent?.timeoutMs === undefined ? info.timeout_ms : undefined,
-      maxCost: opts.parentPid === undefined ? null : undefined,
+      ...limitsNamed((limit) => (agent?.[limit] === undefined ? info[limit] : undefined)),
+      max_cost: opts.parentPid === undefined ? null : undefined,
     },
   };
 }

@@ -25,13 +25,13 @@ import type {
   ChildPlan,
   ChildRequest,
   InheritedOpts,
-  Limit,
   PID,
   ProviderChoice,
   RunBase,
   SpawnOpts,
 } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
+import { processOptions } from "../../options/process-options.ts";
 import type { HostLease } from "../../plugin/host/lease.ts";
 import { type ListedModel, type OpenContext, SyscallError } from "../../plugin/index.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
@@ -340,30 +340,13 @@ export function scriptOf(model: string, cwd: string): string[] {
 
 /** What the request decides alone. */
 function requestedOpts(request: PlacedSpawn) {
+  const { env_given: envGiven, outputs, attended, chat, detach: detached } = request;
   return {
-    envGiven: request.env_given,
-    outputs: request.outputs,
-    systemPrompt: request.system_prompt,
-    allow: request.allow,
-    ask: request.ask,
-    onAsk: request.on_ask,
-    onUnits: request.on_units,
-    maxSteps: wireLimit(request.max_steps),
-    contextBudget: wireLimit(request.context_budget),
-    maxCost: wireLimit(request.max_cost),
-    timeoutMs: wireLimit(request.timeout_ms),
-    checks: request.check,
-    checkAttempts: request.check_attempts || undefined,
-    outputSchema: request.output_schema,
-    attended: request.attended,
-    chat: request.chat,
-    detached: request.detach,
-    resumeOnRestart: request.resume_on_restart,
+    ...processOptions(request),
+    envGiven,
+    outputs,
+    attended,
+    chat,
+    detached,
   } satisfies Partial<SpawnOpts>;
-}
-
-/** Absent or 0 means the default; "unlimited" means no limit. */
-function wireLimit(limit: number | "unlimited" | undefined): Limit | undefined {
-  if (limit === "unlimited") return null;
-  return limit === 0 ? undefined : limit;
 }

@@ -2,15 +2,16 @@
 
 import type { Agent } from "../../config/agents/agents.ts";
 import type { Project } from "../../config/project/project.ts";
+import { keyOf, namesWith } from "../../options/option-list.ts";
 import type { PlacedSpawn } from "./request-defaults.ts";
 
 /** Parts of an untrusted project's agent that are left out, except those that flags replace. */
 export function withheldOf({ name, source, withheld, allowedTools }: Agent, request: PlacedSpawn): string[] {
-  const { allow: allowed_tools, max_steps, max_cost, context_budget, timeout_ms: timeout } = request;
-  const limits = { max_steps, max_cost, context_budget, timeout, check_attempts: request.check_attempts };
-  const typed: Record<string, unknown> = { allowed_tools, ...limits };
+  const given = namesWith({ agent: true }).filter((name) => request[name] !== undefined);
+  const replaced = new Set<string>(given.map((name) => keyOf(name)));
+  if (request.allow) replaced.add("allowed_tools");
   return withheld
-    .filter(({ key }) => typed[key] === undefined)
+    .filter(({ key }) => !replaced.has(key))
     .map(({ key, says }) => {
       const instead = key === "allowed_tools" ? ` (it may use ${allowedTools.join(", ") || "none"})` : "";
       return `${says} of the agent ${name} in ${source}${instead}`;

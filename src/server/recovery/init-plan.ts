@@ -8,8 +8,9 @@ import { prepareProject } from "../../config/project/project.ts";
 import { loadSettings, type Settings } from "../../config/settings/settings.ts";
 import type { InitPlan, InitUnitPlan } from "../../kernel/init-manager.ts";
 import type { ChildSpec, SupervisorSpec } from "../../kernel/supervisor/spec.ts";
-import type { DeviceLease, Limit, SpawnOpts } from "../../kernel/types.ts";
+import type { DeviceLease, SpawnOpts } from "../../kernel/types.ts";
 import type { Logger } from "../../lib/logger.ts";
+import { limitsNamed } from "../../options/process-options.ts";
 import { Namespace } from "../../vfs/namespace.ts";
 import { planResume } from "../plan/plan-resume.ts";
 import { planSpawn, type SpawnPorts } from "../plan/plan-spawn.ts";
@@ -87,15 +88,10 @@ function agentChild(child: InitChild, name: string, dir: string, at: InitContext
   const { id, intent, restart, shutdown } = child;
   const request: PlacedSpawn = {
     intent,
-    agent: child.agent,
-    provider: child.provider,
-    model: child.model,
-    allow: child.allow,
-    deny: child.deny,
-    max_steps: wireLimit(child.maxSteps),
-    context_budget: wireLimit(child.contextBudget),
-    max_cost: wireLimit(child.maxCost),
-    timeout_ms: wireLimit(child.timeoutMs),
+    ...child.options,
+    ...limitsNamed(
+      (limit) => child.options[limit] ?? (child.options[limit] === null ? "unlimited" : undefined),
+    ),
     cwd: dir,
     env: at.env,
     detach: true,
@@ -167,9 +163,4 @@ function nothing(): DeviceLease {
 function folder(written: string, base: string, home: string): string {
   if (written === "~" || written.startsWith("~/")) return join(home, written.slice(1));
   return isAbsolute(written) ? written : join(base, written);
-}
-
-/** As in the protocol, where null has a meaning. */
-function wireLimit(limit: Limit | undefined): number | "unlimited" | undefined {
-  return limit === null ? "unlimited" : limit;
 }

@@ -48,15 +48,16 @@ export class JobRuns {
     const input = [start.input, body].filter((text) => text !== undefined).join("\n\n") || undefined;
     const { agent, opts, notices } = await planJob(job, this.#ports.plan, { ref, input });
     const own = limitsOf("agent", agent ?? bareAgent("none"), opts);
-    const contextBudget = smaller(own.tokens, start.maxTokens) ?? null;
-    const maxCost = smaller(own.cost, start.maxCost) ?? null;
+    const tokens = smaller(own.tokens, start.maxTokens) ?? null;
+    const cost = smaller(own.cost, start.maxCost) ?? null;
     if (start.resumes) {
       opts.devices.release();
-      await this.#resume(start, ref, { ...own, tokens: contextBudget, cost: maxCost }, input);
+      await this.#resume(start, ref, { ...own, tokens, cost }, input);
       return;
     }
     const { processes } = this.#ports.kernel();
-    await processes.spawn(job.intent, agent, { ...opts, contextBudget, maxCost, uuid, notices });
+    const limits = { context_budget: tokens, max_cost: cost };
+    await processes.spawn(job.intent, agent, { ...opts, ...limits, uuid, notices });
   }
 
   /** Of the run of this row; null when it has not begun this instant. */
@@ -122,10 +123,10 @@ export class JobRuns {
       {
         ...opts,
         job: ref ?? undefined,
-        contextBudget: plus(info.tokens_used, limits.tokens),
-        maxCost: plus(info.cost_usd ?? 0, limits.cost),
-        maxSteps: plus(info.steps_used ?? info.steps, limits.steps),
-        timeoutMs: plus(info.elapsed_ms, limits.timeMs),
+        context_budget: plus(info.tokens_used, limits.tokens),
+        max_cost: plus(info.cost_usd ?? 0, limits.cost),
+        max_steps: plus(info.steps_used ?? info.steps, limits.steps),
+        timeout_ms: plus(info.elapsed_ms, limits.timeMs),
         notices,
       },
       { input: text.join("\n\n") },

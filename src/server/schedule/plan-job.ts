@@ -7,6 +7,7 @@ import type { StoredJob } from "../../cron/job.ts";
 import type { Preflight } from "../../cron/ports.ts";
 import type { AgentInfo, SpawnOpts } from "../../kernel/types.ts";
 import { deliveryTarget } from "../../lib/delivery-target.ts";
+import { limitsNamed } from "../../options/process-options.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { JobRef } from "../../store/runs/schema.ts";
 import { requireInside } from "../notify/delivery-file.ts";
@@ -49,9 +50,9 @@ export async function planJob(
   });
   try {
     requireProject(job, request, opts);
-    requireCommands([...(agent?.checks ?? []), ...(opts.checks ?? [])], opts.env);
+    requireCommands([...(agent?.checks ?? []), ...(opts.check ?? [])], opts.env);
     // A limit of the day bounds each run: it needs the model's price, too.
-    if (agent) ports.check(agent, { ...opts, maxCost: opts.maxCost ?? job.max_cost_per_day });
+    if (agent) ports.check(agent, { ...opts, max_cost: opts.max_cost ?? job.max_cost_per_day });
   } catch (thrown) {
     opts.devices.release();
     throw thrown;
@@ -128,10 +129,7 @@ function limited(opts: SpawnOpts, { rights }: StoredJob): SpawnOpts {
   return {
     ...opts,
     within: rights.permissions,
-    maxSteps: smaller(opts.maxSteps, rights.max_steps),
-    contextBudget: smaller(opts.contextBudget, rights.context_budget),
-    maxCost: smaller(opts.maxCost, rights.max_cost),
-    timeoutMs: smaller(opts.timeoutMs, rights.timeout_ms),
+    ...limitsNamed((limit) => smaller(opts[limit], rights[limit])),
   };
 }
 
@@ -170,7 +168,7 @@ export async function preflightJob(
       requireRights(
         job,
         {
-          checks: [...(agent?.checks ?? []), ...(opts.checks ?? [])],
+          checks: [...(agent?.checks ?? []), ...(opts.check ?? [])],
           scripts: opts.provider?.plays ? scriptOf(opts.provider.model, opts.cwd) : [],
         },
         ports,

@@ -184,12 +184,12 @@ describe("the cost of a day", () => {
   });
 
   test("together with a run's own limit requires a child's model price too", async () => {
-    for (const more of [{ maxCost: 1 }, { limits: { cost_per_day: 1 } }]) {
+    for (const more of [{ max_cost: 1 }, { limits: { cost_per_day: 1 } }]) {
       const priced = { model: "m", price: { input: 1, output: 1, cached: 1 } };
       await using h = new KernelHarness({ model: silent, limits: more.limits });
       const provider = { ...h.opts().provider, ...priced };
       h.leases--;
-      const parentPid = await h.spawn("parent", { provider, maxCost: more.maxCost });
+      const parentPid = await h.spawn("parent", { provider, max_cost: more.max_cost });
       await expect(h.spawn("child", { parentPid })).rejects.toMatchObject({ code: "INVALID" });
     }
   });

@@ -126,7 +126,7 @@ describe("a chat", () => {
     const limits = { max_steps: 2, timeout: 1000, chat_max_steps: 5, chat_timeout: 9000 };
     await using h = new KernelHarness({ model: parrot, limits });
     const chat = await h.spawn("hello", { chat: true });
-    const given = await h.spawn("hello", { chat: true, maxSteps: 3 });
+    const given = await h.spawn("hello", { chat: true, max_steps: 3 });
     const run = await h.spawn("hello", {});
     const limitsOf = (pid: number) => {
       const { max_steps, timeout_ms } = h.kernel.processes.info(pid);
@@ -179,9 +179,9 @@ describe("a chat", () => {
 
   test("ends with its checks, and a failed child does not decide", async () => {
     await using h = new KernelHarness({ model: parrot });
-    const good = await h.spawn("hi", { chat: true, checks: ["true"] });
+    const good = await h.spawn("hi", { chat: true, check: ["true"] });
     expect(await end(h, good)).toMatchObject({ exit_code: 0, checks: [{ command: "true", exit_code: 0 }] });
-    const bad = await h.spawn("hi", { chat: true, checks: ["false"], checkAttempts: 3 });
+    const bad = await h.spawn("hi", { chat: true, check: ["false"], check_attempts: 3 });
     expect(await end(h, bad)).toMatchObject({ exit_code: 1, exit_reason: "check_failed", steps: 1 });
   });
 
@@ -201,12 +201,12 @@ describe("a chat", () => {
 
   test("ends truthfully when its steps are used up, and is resumed with more", async () => {
     await using h = new KernelHarness({ model: parrot });
-    const pid = await h.spawn("one", { chat: true, maxSteps: 1 });
+    const pid = await h.spawn("one", { chat: true, max_steps: 1 });
     await waits(h, pid);
     await send(h, pid, "two");
     const { info } = await h.follow(pid);
     expect(info).toMatchObject({ exit_code: 1, exit_reason: "max_steps", steps: 1 });
-    const again = await h.kernel.lifecycle.resume(info.uuid, null, h.opts({ maxSteps: 9 }));
+    const again = await h.kernel.lifecycle.resume(info.uuid, null, h.opts({ max_steps: 9 }));
     await until(() => h.requests.length === 2);
     expect(said(h.requests[1])).toEqual(["user: one", "assistant: re: one", expect.stringContaining("two")]);
     expect(await end(h, again.pid)).toMatchObject({ exit_code: 0, steps: 2 });
@@ -292,7 +292,7 @@ describe("another model", () => {
     const price = { input: 1, output: 1, cached: 1 };
     const provider = { ...h.opts().provider, price };
     h.leases--;
-    const pid = await h.spawn("hi", { chat: true, maxCost: 1, provider });
+    const pid = await h.spawn("hi", { chat: true, max_cost: 1, provider });
     await waits(h, pid);
     const { price: _, ...unpriced } = provider;
     expect(await codeOf(h.kernel.chats.setModel(pid, { provider: { ...unpriced, model: "m2" } }))).toBe(

@@ -310,16 +310,16 @@ describe("a model that refuses the conversation as too long", () => {
 
 test("a summary that the budget does not cover is made without the model, and no run exceeds its budget", async () => {
   const by = new Set<string | undefined>();
-  for (let contextBudget = 58_000; contextBudget <= 80_000; contextBudget += 1000) {
+  for (let context_budget = 58_000; context_budget <= 80_000; context_budget += 1000) {
     const many = smallSteps(30);
     await using h = new KernelHarness({
       model: model([...many, says("done")]),
       devices: DEVICES,
-      limits: { context_window: 8000, context_budget: contextBudget },
+      limits: { context_window: 8000, context_budget: context_budget },
     });
     const { info } = await h.run(INTENT);
     expect(["budget_exceeded", "completed"]).toContain(info.exit_reason ?? "");
-    expect(info.tokens_used).toBeLessThanOrEqual(contextBudget);
+    expect(info.tokens_used).toBeLessThanOrEqual(context_budget);
     for (const { summary } of compactionsOf(await recordOf(h, info.uuid))) by.add(summary?.by);
   }
   expect([...by].toSorted()).toEqual(["digest", "model"]);

@@ -127,7 +127,7 @@ describe("a caller that gives up on a coroutine cancels it", () => {
     const clock = new FakeClock();
     await using h = new KernelHarness({ model: silent, clock });
     const { concurrency } = h.kernel;
-    const pid = await h.spawn("go", { timeoutMs: null });
+    const pid = await h.spawn("go", { timeout_ms: null });
     await until(() => h.requests.length === 1); // Its model call has its deadlines.
     const timers = clock.pending;
     const work = Promise.withResolvers<void>();

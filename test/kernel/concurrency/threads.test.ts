@@ -82,7 +82,7 @@ describe("a thread", () => {
     const clock = new FakeClock();
     await using h = new KernelHarness({ model: silent, clock });
     const { concurrency } = h.kernel;
-    const pid = await h.spawn("go", { timeoutMs: null });
+    const pid = await h.spawn("go", { timeout_ms: null });
     await until(() => h.requests.length === 1); // Its model call has its deadlines.
     const timers = clock.pending;
     const tid = await concurrency.spawnThread(pid, "waits", cancelled);
@@ -147,7 +147,7 @@ describe("the conversation that threads share", () => {
       model: script(...Array.from({ length: 20 }, () => calls(["Act", {}])), says("done")),
       devices: { "/dev/act": toolDevice("Act", () => "acted") },
     });
-    const pid = await h.spawn("go", { timeoutMs: null });
+    const pid = await h.spawn("go", { timeout_ms: null });
     let appends = 0;
     await h.kernel.concurrency.spawnThread(pid, "chatters", async ({ append }) => {
       for (; appends < 1_000; appends++) await append({ role: "user", content: `note ${appends}` });

@@ -71,7 +71,7 @@ describe("the activity of a run", () => {
       ),
       devices: { "/dev/look": toolDevice("Look", () => "seen") },
     });
-    const { events } = await h.run("top", { checks: ["true\n# more"] });
+    const { events } = await h.run("top", { check: ["true\n# more"] });
     expect(texts(events)).toEqual([
       "starting",
       "waiting for m",
@@ -182,7 +182,7 @@ describe("the activity of a run", () => {
         right: [wait],
       }),
     });
-    const pid = await h.spawn("top", { contextBudget: 40_000 });
+    const pid = await h.spawn("top", { context_budget: 40_000 });
     const doing = (): string[] =>
       h.kernel.processes.infos().map((info) => `${info.intent}: ${h.kernel.doing(info)?.text}`);
     await until(() => doing().some((text) => text.includes("budget")), "the wait");

@@ -149,7 +149,7 @@ describe("a message for an agent", () => {
 
   test("after its last answer is refused: no step would deliver it", async () => {
     await using h = new KernelHarness({ model: script(says("done")) });
-    const pid = await h.spawn("go", { checks: ["until test -e go; do sleep 0.01; done"] });
+    const pid = await h.spawn("go", { check: ["until test -e go; do sleep 0.01; done"] });
     await until(() => h.kernel.processes.info(pid).steps === 1 && h.children.list().length > 0);
     expect(await codeOf(() => h.kernel.ipc.send(0, pid, "too late"))).toBe("CLOSED");
     await Bun.write(`${h.project}/go`, "");
@@ -202,8 +202,8 @@ describe("a message for an agent", () => {
           : calls(["SendMessage", { to: 3 - pid, message: "and you?" }]);
       },
     });
-    const one = await h.spawn("one", { maxSteps: 10 });
-    const two = await h.spawn("two", { maxSteps: 10 });
+    const one = await h.spawn("one", { max_steps: 10 });
+    const two = await h.spawn("two", { max_steps: 10 });
     await h.kernel.ipc.send(0, one, "begin");
     await h.kernel.ipc.send(0, two, "begin");
     const ends = await Promise.all([h.follow(one), h.follow(two)]);

@@ -107,7 +107,7 @@ describe("the Agent tool", () => {
       model: byIntent({ top: [agent("part")], part: [silent] }),
       limits: { model_timeout: 10_000_000, model_idle_timeout: 10_000_000 },
     });
-    const pid = await h.spawn("top", { timeoutMs: 1_000_000 });
+    const pid = await h.spawn("top", { timeout_ms: 1_000_000 });
     const part = await running(h, "part");
     expect(part.timeout_ms).toBe(1_000_000);
     await clock.advance(999_000);
@@ -192,7 +192,7 @@ describe("a refusal stops a model that would try again and again", () => {
 
   test.each([
     ["places", { live_children: 0 }, {}, "0 processes live below this run"],
-    ["steps", {}, { maxSteps: 1 }, "No steps are left"],
+    ["steps", {}, { max_steps: 1 }, "No steps are left"],
   ])("no %s", async (_, limits, more, why) => {
     await using h = new KernelHarness({ model: () => calls(["Agent", { intent: "part" }]), limits });
     const { info } = await h.run("top", more);
@@ -229,8 +229,8 @@ describe("a storm", () => {
 
   test.each([
     ["steps", {}],
-    ["tokens", { contextBudget: 2_000, maxSteps: null }],
-    ["a cost", { maxCost: 0.002, maxSteps: null }],
+    ["tokens", { context_budget: 2_000, max_steps: null }],
+    ["a cost", { max_cost: 0.002, max_steps: null }],
   ])("of agents that only spawn agents ends by %s, and never exceeds it", async (what, more) => {
     let most = 0;
     let deepest = 0;
@@ -302,7 +302,7 @@ describe("a storm", () => {
       await using h: KernelHarness = new KernelHarness({ model, devices: { "/dev/spawn": spawn } });
       const provider = { ...h.opts().provider, maxOutput: 500 };
       h.leases--;
-      const { info } = await h.run("top", { contextBudget: 60_000, maxSteps: 100, provider });
+      const { info } = await h.run("top", { context_budget: 60_000, max_steps: 100, provider });
       await until(() => h.kernel.processes.count === 0);
       expect(h.kernel.budget.reserved).toEqual({ tokens: 0, cost: 0, steps: 0, reservations: 0 });
       expect(h.kernel.budget.live).toBe(0);

@@ -155,7 +155,7 @@ describe("calls of Agent in one answer", () => {
       model: family(four, child),
       planChild: async () => ({ provider: cheap() }),
     });
-    const { info } = await h.run("parent", { contextBudget: 1_000, provider: cheap() });
+    const { info } = await h.run("parent", { context_budget: 1_000, provider: cheap() });
     expect(info.exit_code).not.toBe(0);
     expect(info.tokens_used).toBe(h.requests.length * 15);
     expect(info.tokens_used).toBeLessThanOrEqual(1_000);

@@ -156,10 +156,7 @@ class Observed {
       }),
       record: this.#h.runs.create(uuid, { events_per_run: 1 }),
       budget: treeBudget,
-      maxSteps: null,
-      timeoutMs: null,
       checks: [],
-      checkAttempts: 1,
       kernelId: "test",
       version: "test",
       clock: new FakeClock(),
@@ -256,7 +253,7 @@ describe("the end of a process releases every caller that waits for it or for so
       },
     });
     const { kernel } = h;
-    const pid = await h.spawn("go", { timeoutMs: null });
+    const pid = await h.spawn("go", { timeout_ms: null });
     await until(() => h.requests.length === 1);
     const tid = await kernel.concurrency.spawnThread(
       pid,

@@ -97,7 +97,7 @@ describe("a run that calls Wake", () => {
 
   test("is refused the wait in its last step", async () => {
     await using h = new KernelHarness({ model: waits({ in: "1h" }), wakes: true });
-    const { info } = await h.run("go", { maxSteps: 1 });
+    const { info } = await h.run("go", { max_steps: 1 });
     expect(info.exit_reason).toBe("max_steps");
     const { records } = await h.runs.steps(info.uuid);
     expect(records[0]?.tool_calls[0]).toMatchObject({ state: "failed", error_code: "EXHAUSTED" });

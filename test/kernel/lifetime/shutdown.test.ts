@@ -14,9 +14,9 @@ describe("the runs that a shutdown leaves to resume", () => {
 
   test.each([
     ["stop", {}, false, "stop"],
-    ["stop", { resumeOnRestart: true }, true, "stop"],
+    ["stop", { resume_on_restart: true }, true, "stop"],
     ["restart", {}, true, "restart"],
-    ["asked", { resumeOnRestart: true }, false, "asked"],
+    ["asked", { resume_on_restart: true }, false, "asked"],
   ] as const)("%s of a run with %o: %p", async (cause, more, handsOver, recorded) => {
     await using h = new KernelHarness({ model: silent });
     const { uuid } = await hold(h, more);
@@ -36,7 +36,7 @@ describe("the runs that a shutdown leaves to resume", () => {
 
   test("not one that was killed", async () => {
     await using h = new KernelHarness({ model: silent });
-    await hold(h, { resumeOnRestart: true });
+    await hold(h, { resume_on_restart: true });
     await h.kernel.shutdown({ now: true });
     expect(h.kernel.lifecycle.handsOver).toBe(false);
     expect(() => h.kernel.processes.info(1)).toThrow(SyscallError);

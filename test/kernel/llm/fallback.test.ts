@@ -221,7 +221,7 @@ describe("the cost after a switch", () => {
     });
     const two = provider("two", "b", { price: price(1_000_000), maxOutput: 8 });
     const one = provider("one", "a", { price: price(1), fallbacks: [two] });
-    const { info } = await h.run("go", { provider: one, maxCost: 1000 });
+    const { info } = await h.run("go", { provider: one, max_cost: 1000 });
     expect(rooms).toEqual([8]);
     expect(info.cost_usd).toBe(usage.output_tokens);
   });
@@ -237,7 +237,7 @@ describe("the cost after a switch", () => {
   test("skips a model without a price where there is a cost limit, and logs that", async () => {
     await using h = harness(fails("NOT_FOUND"));
     const one = provider("one", "a", { price: price(1), fallbacks: [TWO] });
-    const { info, events } = await h.run("go", { provider: one, maxCost: 1000 });
+    const { info, events } = await h.run("go", { provider: one, max_cost: 1000 });
     expect(info).toMatchObject({ exit_reason: "llm_error", provider: "one" });
     const notices = events.flatMap((event) => (event.event === "notice" ? [event.text] : []));
     expect(notices.join()).toContain("two/b is left out: the run has a cost limit");
@@ -245,7 +245,7 @@ describe("the cost after a switch", () => {
 
   test("does not include a second step", async () => {
     await using h = harness(fails("NOT_FOUND"));
-    const { info } = await h.run("go", { provider: ONE, maxSteps: 1 });
+    const { info } = await h.run("go", { provider: ONE, max_steps: 1 });
     expect(info).toMatchObject({ exit_code: 0, steps: 1, steps_used: 1 });
   });
 });
@@ -375,7 +375,7 @@ describe("whatever call fails or is cut off", () => {
       });
     };
     const one = async (): Promise<void> => {
-      let pid = await h.spawn("go", { provider: choices(chain), contextBudget: 1_000_000 });
+      let pid = await h.spawn("go", { provider: choices(chain), context_budget: 1_000_000 });
       for (;;) {
         const ended = h.follow(pid);
         for (let turns = Math.floor(random() * 40); turns > 0; turns--) await new Promise(setImmediate);

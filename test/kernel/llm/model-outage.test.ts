@@ -84,7 +84,7 @@ describe("a run whose model is down for longer than its calls are retried", () =
       return up && request.messages.length < 3 ? calls(["Plan", { plan: "go on" }]) : answer;
     };
     await using h = new KernelHarness({ clock, model, limits: RETRIES, wakes: true });
-    const open = { ...DETACHED, timeoutMs: null };
+    const open = { ...DETACHED, timeout_ms: null };
     let info = await run(h, clock, open);
     const waits = [waitOf(info)];
     const resume = async (): Promise<void> => {
@@ -104,7 +104,7 @@ describe("a run whose model is down for longer than its calls are retried", () =
     const clock = new FakeClock();
     const server = new Server();
     await using h = new KernelHarness({ clock, model: server.answer, limits: RETRIES, wakes: true });
-    let info = await run(h, clock, { ...DETACHED, timeoutMs: 12 * MINUTE });
+    let info = await run(h, clock, { ...DETACHED, timeout_ms: 12 * MINUTE });
     let rounds = 1;
     for (; info.exit_reason === "suspended"; rounds++) {
       const { pid } = await h.kernel.lifecycle.resume(info.uuid, null, h.opts(DETACHED));

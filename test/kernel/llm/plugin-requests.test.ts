@@ -39,7 +39,7 @@ describe("the service llm", () => {
       devices: { "/dev/ask": ASK },
       needs: NEEDS,
     });
-    const { info, events } = await h.run("go", { contextBudget: 100_000 });
+    const { info, events } = await h.run("go", { context_budget: 100_000 });
     const own = h.requests.find(({ turn }) => turn === null);
     expect(own).toMatchObject({ system_prompt: "Be brief.", max_output: 50, model: "m" });
     expect(own?.tools).toBeUndefined();
@@ -74,7 +74,7 @@ describe("the service llm", () => {
       devices: { "/dev/ask": ASK },
       needs: NEEDS,
     });
-    const { info } = await h.run("go", { contextBudget: 3_000 });
+    const { info } = await h.run("go", { context_budget: 3_000 });
     const [first] = (await h.runs.steps(info.uuid, { after: 0, limit: 1 })).records;
     expect(first?.tool_calls[0]).toMatchObject({ error_code: "EXHAUSTED" });
     expect(h.requests.some(({ turn }) => turn === null)).toBe(false);
@@ -96,7 +96,7 @@ describe("the service llm", () => {
       devices: { "/dev/ask": ASK },
       needs: NEEDS,
     });
-    const { info } = await h.run("go", { contextBudget: 3_000 });
+    const { info } = await h.run("go", { context_budget: 3_000 });
     expect(h.requests.at(-1)?.messages.at(-1)?.content).toStartWith(error);
     expect(info.exit_code).toBe(0);
   });

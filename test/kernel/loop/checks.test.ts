@@ -34,7 +34,7 @@ const done: Model = () => says("done");
 describe("checks", () => {
   test("are shown to the model at the start", async () => {
     await using h = new KernelHarness({ model: done, limits });
-    await h.run("go", { checks: ["true", "test 1 = 1"] });
+    await h.run("go", { check: ["true", "test 1 = 1"] });
     const head = h.requests[0]?.system_prompt ?? "";
     expect(head).toContain("# Checks\n");
     expect(head).toContain("\n- true\n- test 1 = 1");
@@ -42,14 +42,14 @@ describe("checks", () => {
 
   test("one whose variables are empty in the run's environment has not passed", async () => {
     await using h = new KernelHarness({ model: done, limits: { check_attempts: 1 } });
-    const { info } = await h.run("go", { checks: ["true", "$UNSET_HERE"] });
+    const { info } = await h.run("go", { check: ["true", "$UNSET_HERE"] });
     expect(info).toMatchObject({ exit_code: 1, exit_reason: "check_failed" });
     expect(info.checks[1]).toMatchObject({ exit_code: 127, output: expect.stringContaining("runs nothing") });
   });
 
   test("a failed one is shown to the model with its output, and the run continues until they pass", async () => {
     await using h = new KernelHarness({ model: script(says("one"), says("two"), says("three")), limits });
-    const { info, events } = await h.run("go", { checks: ["true", passesAt(3)] });
+    const { info, events } = await h.run("go", { check: ["true", passesAt(3)] });
     expect(info).toMatchObject({
       exit_code: 0,
       exit_reason: "completed",
@@ -79,7 +79,7 @@ describe("checks", () => {
     [3, 3],
   ])("that fail %i times end the run with check_failed after %i attempts", async (attempts, times) => {
     await using h = new KernelHarness({ model: done, limits });
-    const { info } = await h.run("go", { checks: [passesAt(99)], checkAttempts: attempts });
+    const { info } = await h.run("go", { check: [passesAt(99)], check_attempts: attempts });
     expect(info).toMatchObject({ exit_code: 1, exit_reason: "check_failed", steps: times, partial: false });
     expect(info.checks).toHaveLength(times);
     expect(runs(h)).toBe(times);
@@ -87,26 +87,26 @@ describe("checks", () => {
 
   test("the agent's number of attempts counts before the setting, and the spawner's before both", async () => {
     await using h = new KernelHarness({ model: done, limits });
-    const agent = { ...bareAgent("checked"), checks: ["false"], checkAttempts: 2 };
+    const agent = { ...bareAgent("checked"), checks: ["false"], check_attempts: 2 };
     expect((await h.run("go", {}, agent)).info.checks).toHaveLength(2);
-    expect((await h.run("go", { checkAttempts: 1 }, agent)).info.checks).toHaveLength(1);
+    expect((await h.run("go", { check_attempts: 1 }, agent)).info.checks).toHaveLength(1);
   });
 
   test("an answer by the tool Complete is checked too", async () => {
     const complete: Model = () => calls(["Complete", { result: "complete" }]);
     await using h = new KernelHarness({ model: complete, limits });
-    const { info } = await h.run("go", { checks: [passesAt(2)] });
+    const { info } = await h.run("go", { check: [passesAt(2)] });
     expect(info).toMatchObject({ exit_code: 0, result: "complete", steps: 2, partial: false });
     expect(info.checks).toHaveLength(2);
   });
 
   test("an answer that does not fit the output schema is corrected before they run", async () => {
-    const outputSchema = { type: "object", properties: { n: { type: "number" } }, required: ["n"] };
+    const output_schema = { type: "object", properties: { n: { type: "number" } }, required: ["n"] };
     await using h = new KernelHarness({
       model: script(says("no"), says('{"n":1}'), says('{"n":2}')),
       limits,
     });
-    const { info } = await h.run("go", { checks: [passesAt(2)], outputSchema });
+    const { info } = await h.run("go", { check: [passesAt(2)], output_schema });
     expect(info).toMatchObject({ exit_code: 0, output: { n: 2 }, steps: 3 });
     expect(runs(h)).toBe(2);
   });
@@ -114,7 +114,7 @@ describe("checks", () => {
   test("a message that comes during the checks is read before the end, and they run again", async () => {
     await using h = new KernelHarness({ model: done, limits });
     const check = "echo x >> runs; until [ -e sent ]; do sleep 0.02; done";
-    const pid = await h.spawn("go", { checks: [check] });
+    const pid = await h.spawn("go", { check: [check] });
     await until(() => runs(h) === 1);
     await h.kernel.ipc.send(0, pid, "one more thing");
     await Bun.write(join(h.project, "sent"), "");
@@ -130,12 +130,12 @@ describe("checks", () => {
 
 describe("a limit that is reached before the checks pass ends the run, which names both", () => {
   test.each([
-    ["steps", { maxSteps: 2 }, 1, "max_steps"],
-    ["tokens", { contextBudget: 450 }, 2, "budget_exceeded"],
+    ["steps", { max_steps: 2 }, 1, "max_steps"],
+    ["tokens", { context_budget: 450 }, 2, "budget_exceeded"],
   ])("%s", async (_, more, code, reason) => {
     const named = "false named";
     await using h = new KernelHarness({ model: done, limits: { check_attempts: 100 } });
-    const { info } = await h.run("go", { checks: [named], ...more });
+    const { info } = await h.run("go", { check: [named], ...more });
     expect(info).toMatchObject({ exit_code: code, exit_reason: reason, partial: true });
     expect(info.error?.message).toContain("the check `false named` ended with 1");
     expect(info.checks.length).toBe(info.steps);
@@ -144,8 +144,8 @@ describe("a limit that is reached before the checks pass ends the run, which nam
   test("time, also in the middle of a check", async () => {
     await using h = new KernelHarness({ model: done, limits: { check_attempts: 100 } });
     const { info } = await h.run("go", {
-      checks: ["echo x >> runs; test $(wc -l < runs) -lt 2 || exec sleep 60; false"],
-      timeoutMs: 1_500,
+      check: ["echo x >> runs; test $(wc -l < runs) -lt 2 || exec sleep 60; false"],
+      timeout_ms: 1_500,
     });
     expect(info).toMatchObject({ exit_code: 1, exit_reason: "timeout", steps: 2, partial: false });
     expect(info.checks).toHaveLength(2);
@@ -153,7 +153,7 @@ describe("a limit that is reached before the checks pass ends the run, which nam
 
   test("a kill", async () => {
     await using h = new KernelHarness({ model: done, limits });
-    const pid = await h.spawn("go", { checks: ["echo x >> runs; exec sleep 60"] });
+    const pid = await h.spawn("go", { check: ["echo x >> runs; exec sleep 60"] });
     await until(() => runs(h) === 1);
     h.kernel.signals.signalTree(pid, SIGTERM);
     expect((await h.follow(pid)).info).toMatchObject({ exit_code: 143, result: "done", partial: false });
@@ -164,7 +164,7 @@ describe("a run that is interrupted between its attempts", () => {
   test("suspended in the second: it runs again, and the first still counts", async () => {
     await using h = new KernelHarness({ model: done, limits });
     const check = "echo x >> runs; test $(wc -l < runs) != 2 || exec sleep 60; false";
-    const pid = await h.spawn("go", { checks: [check] });
+    const pid = await h.spawn("go", { check: [check] });
     await until(() => runs(h) === 2);
     const { uuid } = h.kernel.processes.info(pid);
     await h.kernel.lifecycle.suspend(pid);
@@ -177,7 +177,7 @@ describe("a run that is interrupted between its attempts", () => {
 
   test("ended by a failed check and resumed: its output is shown again, and the attempts start over", async () => {
     await using h = new KernelHarness({ model: done, limits });
-    const { info } = await h.run("go", { checks: [passesAt(4)] });
+    const { info } = await h.run("go", { check: [passesAt(4)] });
     expect(info.exit_reason).toBe("check_failed");
     const { info: second } = await h.resumed(info.uuid);
     expect(second).toMatchObject({ exit_code: 0, steps: 4, checks: [{ exit_code: 0 }] });
@@ -197,7 +197,7 @@ describe("a run that is interrupted between its attempts", () => {
       const kernels = [new KernelHarness({ model, limits })];
       try {
         let [last] = kernels as [KernelHarness];
-        const pid = await last.spawn("go", { checks: ["echo seen; false"] });
+        const pid = await last.spawn("go", { check: ["echo seen; false"] });
         const { uuid } = last.kernel.processes.info(pid);
         let info: ProcInfo | null = null;
         for (let crash = 0; crash < 4; crash++) {

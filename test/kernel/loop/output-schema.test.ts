@@ -138,7 +138,7 @@ const lastUserMessage = (request: { messages: { role: string; content: string }[
 describe("a run with an output schema", () => {
   test("is completed by an answer that fits, which is its output", async () => {
     await using h = new KernelHarness({ model: script(says(`\`\`\`json\n${JSON.stringify(GOOD)}\n\`\`\``)) });
-    const { info } = await h.run("go", { outputSchema: SCHEMA });
+    const { info } = await h.run("go", { output_schema: SCHEMA });
     expect(info).toMatchObject({ exit_reason: "completed", output: GOOD, result: JSON.stringify(GOOD) });
     const [request] = h.requests;
     expect(request?.output_schema).toEqual(SCHEMA);
@@ -149,7 +149,7 @@ describe("a run with an output schema", () => {
     await using h = new KernelHarness({
       model: script(...Array.from({ length: wrong }, () => says(BAD)), says(JSON.stringify(GOOD))),
     });
-    const { info, events } = await h.run("go", { outputSchema: SCHEMA });
+    const { info, events } = await h.run("go", { output_schema: SCHEMA });
     expect(info).toMatchObject({ exit_reason: "completed", output: GOOD, steps: wrong + 1 });
     expect(lastUserMessage(h.requests[wrong])).toContain("count: ");
     const notices = events.flatMap((event) => (event.event === "notice" ? [event.text] : []));
@@ -162,7 +162,7 @@ describe("a run with an output schema", () => {
 
   test("fails its check after two corrections, with what is wrong and the last answer", async () => {
     await using h = new KernelHarness({ model: script(says(BAD), says("no"), says(BAD)) });
-    const { info } = await h.run("go", { outputSchema: SCHEMA, checks: ["touch was-checked"] });
+    const { info } = await h.run("go", { output_schema: SCHEMA, check: ["touch was-checked"] });
     expect(info).toMatchObject({
       exit_code: 1,
       exit_reason: "check_failed",
@@ -177,13 +177,13 @@ describe("a run with an output schema", () => {
   test("checks the input of Complete as well", async () => {
     const complete = (result: string): LLMEvent[] => calls(["Complete", { result }]);
     await using h = new KernelHarness({ model: script(complete(BAD), complete(JSON.stringify(GOOD))) });
-    const { info } = await h.run("go", { outputSchema: SCHEMA });
+    const { info } = await h.run("go", { output_schema: SCHEMA });
     expect(info).toMatchObject({ exit_reason: "completed", output: GOOD, steps: 2 });
   });
 
   test("runs the declared checks after that", async () => {
     await using h = new KernelHarness({ model: script(says(JSON.stringify(GOOD))) });
-    const { info } = await h.run("go", { outputSchema: SCHEMA, checks: ["exit 3"] });
+    const { info } = await h.run("go", { output_schema: SCHEMA, check: ["exit 3"] });
     expect(info).toMatchObject({ exit_reason: "check_failed", output: GOOD, checks: [{ exit_code: 3 }] });
   });
 
@@ -194,7 +194,7 @@ describe("a run with an output schema", () => {
         return messages.length === 1 ? calls(["Agent", { intent: "child" }]) : says(JSON.stringify(GOOD));
       },
     });
-    const { info } = await h.run("go", { outputSchema: SCHEMA });
+    const { info } = await h.run("go", { output_schema: SCHEMA });
     expect(info).toMatchObject({ exit_reason: "completed", output: GOOD });
     expect((await h.resumed(info.uuid, { input: "again", fork: {} })).info).toMatchObject({
       exit_reason: "completed",
@@ -221,7 +221,7 @@ describe("a run with an output schema", () => {
         { type: "stop", reason: "max_tokens" },
       ]),
     });
-    const { info } = await h.run("go", { outputSchema: SCHEMA });
+    const { info } = await h.run("go", { output_schema: SCHEMA });
     expect(info).toMatchObject({ exit_reason: "llm_error", partial: true });
   });
 
@@ -234,7 +234,7 @@ describe("a run with an output schema", () => {
     await using h = new KernelHarness({ model });
     await using later = new KernelHarness({ model });
     crash = () => crashInto(later, h);
-    const { info } = await h.run("go", { outputSchema: SCHEMA });
+    const { info } = await h.run("go", { output_schema: SCHEMA });
     crash = undefined;
     expect(info.output).toEqual(GOOD);
     const again = (await later.resumed(info.uuid, {})).info;
@@ -257,7 +257,7 @@ describe("a run with an output schema", () => {
       });
       await using later = new KernelHarness({ model: () => says(BAD) });
       crash = () => crashInto(later, h);
-      const { info } = await h.run("go", { outputSchema: SCHEMA });
+      const { info } = await h.run("go", { output_schema: SCHEMA });
       const again = (await later.resumed(info.uuid, {})).info;
       return [again.exit_reason, later.requests.length];
     }
@@ -283,7 +283,7 @@ describe("a run with an output schema", () => {
           return says(BAD);
         },
       });
-      const pid = await h.spawn("go", { outputSchema: SCHEMA });
+      const pid = await h.spawn("go", { output_schema: SCHEMA });
       await until(() => h.requests.length === 3);
       await h.kernel.lifecycle.suspend(pid);
       const { info } = await h.follow(pid);
@@ -295,7 +295,7 @@ describe("a run with an output schema", () => {
 
     test("all of them when the user has sent a message since its end", async () => {
       await using h = new KernelHarness({ model: () => says(BAD) });
-      const { info } = await h.run("go", { outputSchema: SCHEMA });
+      const { info } = await h.run("go", { output_schema: SCHEMA });
       expect(h.requests).toHaveLength(3);
       expect((await h.resumed(info.uuid, { input: "with a count" })).info).toMatchObject({
         exit_reason: "check_failed",

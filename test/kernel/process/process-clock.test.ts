@@ -81,7 +81,7 @@ const hung = toolDevice(
 describe("paused time counts towards no deadline", () => {
   const DAY = 86_400_000;
   test.each([
-    ["the run's time limit", silent, { timeoutMs: 10_000 }, { exit_reason: "timeout" }],
+    ["the run's time limit", silent, { timeout_ms: 10_000 }, { exit_reason: "timeout" }],
     ["the model call's total", silent, { limits: { model_timeout: 10_000 } }, { exit_reason: "llm_error" }],
     ["the model's silence", silent, { limits: { model_idle_timeout: 10_000 } }, { exit_reason: "llm_error" }],
     [
@@ -98,7 +98,7 @@ describe("paused time counts towards no deadline", () => {
       devices: { "/dev/hang": hung },
       limits: "limits" in more ? more.limits : undefined,
     });
-    const pid = await h.spawn("go", "timeoutMs" in more ? more : { timeoutMs: null });
+    const pid = await h.spawn("go", "timeout_ms" in more ? more : { timeout_ms: null });
     const run = h.follow(pid);
     await until(() => clock.waits.includes(10_000), "the deadline");
     await clock.advance(4_000);
@@ -125,7 +125,7 @@ describe("paused time counts towards no deadline", () => {
       clock,
       limits: { check_timeout: 10_000 },
     });
-    const pid = await h.spawn("go", { checks: ["exec sleep 600"], timeoutMs: null });
+    const pid = await h.spawn("go", { check: ["exec sleep 600"], timeout_ms: null });
     const run = h.follow(pid);
     await until(() => clock.waits.includes(10_000), "the check's deadline");
     h.kernel.processes.kill(pid, SIGPAUSE);
@@ -164,7 +164,7 @@ test("a process that finishes while it is paused ends when it is resumed", async
     return says("done");
   };
   await using h = new KernelHarness({ model });
-  const pid = await h.spawn("go", { checks: ["true"] });
+  const pid = await h.spawn("go", { check: ["true"] });
   await asked.promise;
   h.kernel.processes.kill(pid, SIGPAUSE);
   answer.resolve();

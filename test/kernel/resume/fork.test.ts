@@ -93,7 +93,7 @@ async function longRun(forks: Model = () => says("forked")) {
   });
   const { info } = await h.run(
     "go",
-    { deny: ["Denied"], input: "attached", systemPrompt: "Be brief." },
+    { deny: ["Denied"], input: "attached", system_prompt: "Be brief." },
     AGENT,
   );
   await until(() => h.kernel.processes.count === 0);
@@ -152,7 +152,7 @@ describe("a fork", () => {
   test("starts with no usage, under the run's limits or its own", async () => {
     const { h, uuid, info } = await longRun();
     await using _ = h;
-    const { info: fork } = await forked(h, uuid, { step: 9, opts: { contextBudget: 10_000 } });
+    const { info: fork } = await forked(h, uuid, { step: 9, opts: { context_budget: 10_000 } });
     expect(info.tokens_used).toBeGreaterThan(100);
     expect(fork).toMatchObject({
       tokens_used: 15,
@@ -380,7 +380,7 @@ describe("a step after which the model had nothing left to answer", () => {
 
   test("with a failed check: the fork learns so", async () => {
     await using h = new KernelHarness({ model: script(says("one"), says("two")) });
-    const { info } = await h.run("go", { checks: ["false"] }, AGENT);
+    const { info } = await h.run("go", { check: ["false"] }, AGENT);
     const { info: fork } = await forked(h, info.uuid);
     expect(fork).toMatchObject({ exit_reason: "check_failed", steps: 2 });
     expect(h.requests[1]?.messages.at(-1)?.content).toContain("the check `false` ended with 1");

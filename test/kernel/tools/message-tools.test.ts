@@ -43,7 +43,7 @@ describe("the first request shows the message tools", () => {
     ["for the text of a loaded skill", "go", {}, { skills: [skill(null, "Use SendMessage.")] }, BOTH],
     ["for the list of a skill to be loaded", "go", {}, { deferredSkills: [skill(["ReadMessages"])] }, BOTH],
     ["for the instructions", "go", {}, { instructions: "Wait with ReadMessages." }, BOTH],
-    ["for --system-prompt", "go", { systemPrompt: "Ask by SendMessage." }, {}, BOTH],
+    ["for --system-prompt", "go", { system_prompt: "Ask by SendMessage." }, {}, BOTH],
     ["for the intent", "SendMessage to 7: hello", {}, {}, BOTH],
     ["not where they are denied", "SendMessage", { deny: BOTH }, { allowedTools: all }, []],
     ["not for another word", "Read SendMessages and XReadMessages", {}, {}, []],

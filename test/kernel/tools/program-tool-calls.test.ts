@@ -308,7 +308,7 @@ describe("a program that is the model and calls tools itself", () => {
       ],
       { devices: { "/dev/echo": echo } },
     );
-    const { info } = await h.run("do it", { ...program(h), maxSteps: 3 });
+    const { info } = await h.run("do it", { ...program(h), max_steps: 3 });
     expect(info).toMatchObject({ exit_reason: "max_steps", steps_used: 3, tool_calls: 3 });
     expect(h.requests[0]?.max_turns).toBe(3);
   });
@@ -326,7 +326,7 @@ describe("a program that is the model and calls tools itself", () => {
       ],
       { devices: { "/dev/echo": echo } },
     );
-    const { info } = await h.run("do it", { ...program(h), contextBudget: 100_000 });
+    const { info } = await h.run("do it", { ...program(h), context_budget: 100_000 });
     expect(info).toMatchObject({ exit_code: 2, exit_reason: "budget_exceeded", tokens_used: 120_000 });
     expect(info.tool_calls).toBe(3);
   });
@@ -387,7 +387,7 @@ describe("a program that is the model and calls tools itself", () => {
     };
     await using h = harness([completes, answers], { limits: { check_attempts: 2 } });
     const check = "echo x >> runs; echo failed here; test $(wc -l < runs) = 2";
-    const { info } = await h.run("do it", { ...program(h), checks: [check] });
+    const { info } = await h.run("do it", { ...program(h), check: [check] });
     expect(info).toMatchObject({ exit_code: 0, result: "second", partial: false, steps: 2 });
     expect(info.checks).toMatchObject([{ exit_code: 1 }, { exit_code: 0, attempt: 2 }]);
   });

@@ -384,7 +384,7 @@ describe("a tree whose runs are suspended at random", () => {
         return calls(["Agent", { intent: `${request.intent}${heard}` }]);
       };
       await using h = new KernelHarness({ model });
-      const { uuid } = h.kernel.processes.info(await h.spawn("r", { maxSteps: null, timeoutMs: null }));
+      const { uuid } = h.kernel.processes.info(await h.spawn("r", { max_steps: null, timeout_ms: null }));
       for (;;) {
         const live = h.kernel.processes.infos();
         const root = await h.runs.info(uuid);

@@ -128,7 +128,7 @@ test("units end with their agent, however it ends, and their ends are recorded",
   await using h = harness(
     script(calls(background("echo $$; sleep 1000")), calls(["Bash", { command: "true" }])),
   );
-  const { info } = await h.run("serve", { maxSteps: 2 });
+  const { info } = await h.run("serve", { max_steps: 2 });
   expect(info.exit_reason).toBe("max_steps");
   expect(h.children.list()).toEqual([]);
   const { records } = await h.runs.units(info.uuid);
@@ -143,7 +143,7 @@ test("a process has a limited number of live units", async () => {
       calls(["Bash", { command: "true" }]),
     ),
   );
-  const { info } = await h.run("serve", { maxSteps: 2, limits: { ...h.opts().limits, live_units: 2 } });
+  const { info } = await h.run("serve", { max_steps: 2, limits: { ...h.opts().limits, live_units: 2 } });
   const { records } = await h.runs.steps(info.uuid);
   h.leases--;
   expect(records[0]?.tool_calls.map(({ error_code }) => error_code ?? null)).toEqual([

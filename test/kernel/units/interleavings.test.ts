@@ -26,7 +26,7 @@ const SCENES: [string, Scene][] = [
     {
       commands: ["build a"],
       answers: [calls(background("build a")), says("waiting")],
-      opts: { onUnits: "park" },
+      opts: { on_units: "park" },
     },
   ],
   ...(["say", "interrupt"] as const).map((act): [string, Scene] => [

@@ -33,7 +33,7 @@ const untilFile = (name: string) =>
 
 test("--on-units kill ends the units with the answer, and the receipt lists them", async () => {
   await using h = parking(script(calls(background("sleep 1000")), says("started it")));
-  const { info } = await h.run("serve", { onUnits: "kill" });
+  const { info } = await h.run("serve", { on_units: "kill" });
   expect(info).toMatchObject({ exit_code: 0, result: "started it", units_at_end: { on_units: "kill" } });
   expect(info.units_at_end?.ids).toHaveLength(1);
   expect(h.requests).toHaveLength(2);
@@ -48,7 +48,7 @@ test("a run that waits for its units says so in its receipt", async () => {
 
 test("--on-units park suspends the run; its unit goes on, and its end wakes the run, which reads it once", async () => {
   await using h = parking(script(calls(untilFile("go")), says("started it"), says("the build failed")));
-  const { info } = await h.run("build", { onUnits: "park" });
+  const { info } = await h.run("build", { on_units: "park" });
   expect(info).toMatchObject({ exit_code: 75, suspended: { wake: { on: "unit" }, by_itself: true } });
   expect(h.children.list()).toHaveLength(1);
   expect(h.kernel.units.isParked(info.uuid)).toBe(true);
@@ -72,7 +72,7 @@ test("a parked run that is resumed before its units report reads that they still
   await using h = parking(
     script(calls(untilFile("go")), says("started it"), says("still building"), says("done")),
   );
-  const { info } = await h.run("build", { onUnits: "park" });
+  const { info } = await h.run("build", { on_units: "park" });
   const { info: again } = await h.resumed(info.uuid);
   expect(textOf(h.requests.at(-1))).toMatch(/unit b[0-9a-z]{8} \[local_bash\] still runs: /);
   expect(again).toMatchObject({ exit_code: 75, suspended: { wake: { on: "unit" } } });
@@ -86,7 +86,7 @@ test("a parked run that is ended, or waits for a person instead, ends its units"
   await using h = parking(
     script(calls(background("sleep 1000")), says("one"), calls(background("sleep 1000")), says("two")),
   );
-  const { info } = await h.run("serve", { onUnits: "park" });
+  const { info } = await h.run("serve", { on_units: "park" });
   expect(h.children.list()).toHaveLength(1);
   await h.kernel.lifecycle.endSuspended(info, h.dataDir, SIGTERM);
   await until(() => h.children.list().length === 0);
@@ -94,7 +94,7 @@ test("a parked run that is ended, or waits for a person instead, ends its units"
 
 test("without a waker a run that was to be parked waits", async () => {
   await using h = parking(script(calls(background("sleep 0.1")), says("started it"), says("done")), false);
-  const { info } = await h.run("build", { onUnits: "park" });
+  const { info } = await h.run("build", { on_units: "park" });
   expect(info).toMatchObject({ exit_code: 0, result: "done" });
 });
 

@@ -15,7 +15,7 @@ test("the start and the end of a run are logged, with its error; its steps at de
     }),
   });
   const first = await h.run("go");
-  const second = await h.run("again", { contextBudget: 1 });
+  const second = await h.run("again", { context_budget: 1 });
   expect(lines).toEqual([
     `info PID 1 spawned ${first.info.uuid}, agent none on scripted/m: go`,
     "debug PID 1 step 1/100",

@@ -201,9 +201,9 @@ describe("the replay of a recorded run", () => {
   test("has the limits of today's agent, else its own, and no cost limit", async () => {
     using dir = new TempDir();
     const limits = { max_steps: 7, context_budget: 900, timeout_ms: 60_000, max_cost: 1 };
-    const { plan } = await planned(dir.path, limits, {}, { maxSteps: 9 });
-    expect(plan.opts).toMatchObject({ contextBudget: 900, timeoutMs: 60_000, maxCost: null });
-    expect(plan.opts.maxSteps).toBeUndefined();
+    const { plan } = await planned(dir.path, limits, {}, { max_steps: 9 });
+    expect(plan.opts).toMatchObject({ context_budget: 900, timeout_ms: 60_000, max_cost: null });
+    expect(plan.opts.max_steps).toBeUndefined();
   });
 
   test("may have another folder, another comparison, and no rights of a flag", async () => {

@@ -47,7 +47,7 @@ describe("the prompt of a step is the model's request", () => {
     const { info } = await h.run(INTENT, {
       allow: ["Read"],
       input: "the list",
-      outputSchema: { type: "string" },
+      output_schema: { type: "string" },
     });
     expect(info.exit_reason).toBe("completed");
     await h.kernel.lifecycle.resume(info.uuid, null, h.opts(), { input: "and these?" });

@@ -105,7 +105,7 @@ export class FakeKernel implements KernelApi {
       agent: agent?.name ?? "none",
       project: opts.project.dir,
       cwd: opts.cwd,
-      max_steps: opts.maxSteps ?? 10,
+      max_steps: opts.max_steps ?? 10,
       notices: [...(opts.notices ?? [])],
     };
     const record = this.#runs.create(uuid);
