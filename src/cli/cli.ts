@@ -19,7 +19,7 @@ export async function runCommandLine(argv: string[], io: Io): Promise<number> {
     await io.stdout.drained();
     return code;
   } catch (error) {
-    report(error, io, words);
+    await report(error, io, words);
     return exitCodeOf(error);
   }
 }
@@ -167,16 +167,16 @@ function asksForHelp(args: string[]): boolean {
   return args.slice(0, end < 0 ? args.length : end).some((arg) => arg === "--help" || arg === "-h");
 }
 
-function report(error: unknown, io: Io, words: string[]): void {
+async function report(error: unknown, io: Io, words: string[]): Promise<void> {
+  const { notesTo } = await import("./output/notes.ts");
+  const notes = notesTo(io.stderr);
   const name = ["rnix", ...words].join(" ");
   const message = error instanceof Error ? error.message : String(error);
-  io.stderr.write(`${name}: ${message}\n`);
+  notes.error(`${name}: ${message}`);
   // A system error (full disk, missing right) explains itself. Every other unexpected error is a bug.
   const foreseen = error instanceof SyscallError || isSystemError(error);
-  if (!foreseen && error instanceof Error) {
-    io.stderr.write(`this is a bug in rnix:\n${error.stack ?? ""}\n`);
-  }
-  if (exitCodeOf(error) === EXIT.usage) io.stderr.write(`see ${name} --help\n`);
+  if (!foreseen && error instanceof Error) notes.error(`this is a bug in rnix:\n${error.stack ?? ""}`);
+  if (exitCodeOf(error) === EXIT.usage) notes.error(`see ${name} --help`);
 }
 
 function isSystemError(error: unknown): boolean {

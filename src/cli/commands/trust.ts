@@ -44,7 +44,7 @@ export default defineCommand({
     if (!flags.show) await refuseInsideRun(io, "trust");
     if (!flags.show && !flags.revoke) await requirePerson(io);
     const notice = homeNotice(userPaths(environment(io)));
-    if (notice !== undefined) io.stderr.write(`note: ${notice}\n`);
+    if (notice !== undefined) (await import("../output/notes.ts")).notesTo(io.stderr).info(notice);
     const review = await reviewTrust({ cwd: io.cwd, env: environment(io) });
     if (again.length > 0) return askAgain(io, review, again);
     if (flags.json) io.stdout.write(jsonText(asJson(review)));

@@ -47,8 +47,9 @@ export default defineCommand({
       const { redo, force } = flags;
       const query = { ...of, files: changedFiles(io, files), to_step: flags["to-step"], redo, force };
       const planned = await wire.request("undo", { ...query, dry_run: true }, { timeoutMs: TIMEOUT_MS });
-      for (const text of [...planned.notes, ...planned.warnings])
-        io.stderr.write(`note: ${printable(text)}\n`);
+      const { notesTo } = await import("../output/notes.ts");
+      const notes = notesTo(io.stderr);
+      for (const text of [...planned.notes, ...planned.warnings]) notes.info(printable(text));
       const report = flags["dry-run"]
         ? planned
         : await wire.request("undo", query, { timeoutMs: TIMEOUT_MS });

@@ -77,7 +77,8 @@ export class Reports {
     } catch (error) {
       if (!(error instanceof Error && "code" in error)) throw error;
       this.#failed.push(file.path);
-      this.#io.stderr.write(`note: the report ${file.path} could not be written: ${error.message}\n`);
+      const { notesTo } = await import("../output/notes.ts");
+      notesTo(this.#io.stderr).info(`the report ${file.path} could not be written: ${error.message}`);
     }
   }
 }

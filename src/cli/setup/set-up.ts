@@ -103,7 +103,8 @@ async function write(
   const { name, entry, key } = draft;
   const files = await saveProvider(userPaths(environment(io)).configDir, { name, model, entry, key });
   for (const file of files) io.stderr.write(`wrote ${file}\n`);
-  for (const line of await differences(io, server, { draft, model })) io.stderr.write(`${line}\n`);
+  const { notesTo } = await import("../output/notes.ts");
+  for (const note of await differences(io, server, { draft, model })) notesTo(io.stderr).info(note);
   const next = o.runs ? "" : ' Now try:\n  rnix "explain what this project does"';
   io.stderr.write(`ready: ${model} of ${name}.${next}\n`);
 }
@@ -116,8 +117,8 @@ async function differences(io: Io, server: DraftServer, { draft, model }: SetUp)
   const isHere = chosen === undefined || (chosen.name === draft.name && chosen.model === model);
   return [
     ...(isOther
-      ? [`note: ${key.variable} of this shell has another key, which counts first: unset ${key.variable}`]
+      ? [`${key.variable} of this shell has another key, which counts first: unset ${key.variable}`]
       : []),
-    ...(isHere ? [] : [`note: runs here use ${chosen.model} of ${chosen.name} (${chosen.because})`]),
+    ...(isHere ? [] : [`runs here use ${chosen.model} of ${chosen.name} (${chosen.because})`]),
   ];
 }

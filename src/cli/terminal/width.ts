@@ -33,30 +33,51 @@ export function wrap(line: string, columns: number, hang = ""): string[] {
   if (widthOf(line) <= columns) return [line];
   const lines: string[] = [];
   const indent = widthOf(hang) < columns ? hang : "";
-  // Columns of `line`: where the new line begins and ends. It is empty until a word is placed.
-  let from = 0;
-  let to = 0;
+  const isStyled = line.includes("\u001b");
+  // Where the new line begins and ends: its columns in `line`, and its characters if they have no styles.
+  let from = { column: 0, index: 0 };
+  let to = from;
   let isEmpty = true;
-  const fits = (end: number): boolean =>
-    end - from + (lines.length === 0 ? 0 : widthOf(indent)) <= Math.max(1, columns);
-  const breakAt = (next: number): void => {
-    lines.push((lines.length === 0 ? "" : indent) + Bun.sliceAnsi(line, from, to));
+  /** Columns that the new line has left behind this column. */
+  const roomAt = (column: number): number =>
+    Math.max(1, columns) - (lines.length === 0 ? 0 : widthOf(indent)) - (column - from.column);
+  const breakAt = (next: Place): void => {
+    const text = isStyled ? Bun.sliceAnsi(line, from.column, to.column) : line.slice(from.index, to.index);
+    lines.push((lines.length === 0 ? "" : indent) + text);
     from = next;
     isEmpty = true;
   };
-  for (const { text, at, end } of words(Bun.stripANSI(line))) {
-    if (!fits(end) && !isEmpty) breakAt(at);
+  for (const { text, cells, at } of words(Bun.stripANSI(line))) {
+    if (cells > roomAt(at.column) && !isEmpty) breakAt(at);
     // Spaces at the beginning of the first line stay, unless they leave no room.
-    if (!fits(at + 1)) from = at;
+    if (roomAt(at.column) < 1) from = at;
     to = at;
-    for (const part of fits(end) ? [{ cells: end - at }] : clusters(text)) {
-      if (!fits(to + part.cells) && !isEmpty) breakAt(to);
-      to += part.cells;
+    for (const part of parts(text, cells, () => roomAt(to.column))) {
+      if (part.cells > roomAt(to.column) && !isEmpty) breakAt(to);
+      to = { column: to.column + part.cells, index: to.index + part.text.length };
       isEmpty = false;
     }
   }
   breakAt(to);
   return lines;
+}
+
+/** A word as it is placed: whole, or in the pieces that fit. `room`: the columns that are left. */
+function* parts(word: string, cells: number, room: () => number): Generator<{ text: string; cells: number }> {
+  if (cells <= room()) yield { text: word, cells };
+  else if (!PRINTABLE_ASCII.test(word)) yield* clusters(word);
+  else {
+    for (let at = 0; at < word.length; ) {
+      const text = word.slice(at, at + Math.max(1, room()));
+      yield { text, cells: text.length };
+      at += text.length;
+    }
+  }
+}
+
+interface Place {
+  column: number;
+  index: number;
 }
 
 /** The line with a block in this column, which stands for the cursor. */
@@ -91,15 +112,15 @@ const CJK = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hang
 /** Characters that must not begin a line. */
 const CLOSING = /^[\p{Pe}\p{Pf}、。，．：；！？…ー々〻っゃゅょッャュョ・]/u;
 
-/** The parts of a line that are not broken while there is room, each with the columns at which it begins and ends. */
-function* words(line: string): Generator<{ text: string; at: number; end: number }> {
-  let end = 0;
+/** The parts of a line that are not broken while there is room, each with the place at which it begins. */
+function* words(line: string): Generator<{ text: string; cells: number; at: Place }> {
+  let at = { column: 0, index: 0 };
   for (const [part] of line.matchAll(/ +|[^ ]+/g)) {
     const pieces = part.startsWith(" ") || !CJK.test(part) ? [part] : breakable(part);
     for (const text of pieces) {
-      const at = end;
-      end += widthOf(text);
-      if (!text.startsWith(" ")) yield { text, at, end };
+      const cells = widthOf(text);
+      if (!text.startsWith(" ")) yield { text, cells, at };
+      at = { column: at.column + cells, index: at.index + text.length };
     }
   }
 }
