@@ -27,8 +27,6 @@ const ARROWS: Record<string, readonly string[]> = {
 
 /** Where a type may come from beside that: a type is gone when the program runs. */
 const TYPES_FROM: Record<string, readonly string[]> = {
-  "plugin/host": ["kernel"],
-  config: ["kernel"],
   protocol: ["kernel", "plugin/host", "run", "store"],
 };
 

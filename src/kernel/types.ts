@@ -1,17 +1,16 @@
 /** The types that the parts of the kernel and its embedder share. */
 
 import type { AskMode } from "../lib/ask-modes.ts";
-import type { AgentOptions, ProcessOptions } from "../options/option-types.ts";
-import type { RunSettings } from "../options/settings.ts";
 import type {
-  Effort,
-  ImageRef,
-  ModelPrice,
-  MountType,
-  Plugin,
-  Services,
-  SyscallError,
-} from "../plugin/index.ts";
+  AgentInfo,
+  Limit,
+  Limits,
+  MountRequest,
+  ProviderChoice,
+  SkillInfo,
+} from "../options/definitions.ts";
+import type { ProcessOptions } from "../options/option-types.ts";
+import type { Effort, ImageRef, SyscallError } from "../plugin/index.ts";
 import type { AskVerdict } from "../run/ask-schema.ts";
 import type {
   JobRef,
@@ -21,8 +20,7 @@ import type {
   SyscallEventWire,
   Wake,
 } from "../store/runs/schema.ts";
-import type { Namespace } from "../vfs/namespace.ts";
-import type { DeviceEntry } from "../vfs/registry.ts";
+import type { DeviceLease } from "../vfs/lease.ts";
 
 export type PID = number;
 
@@ -71,12 +69,6 @@ export type ExitReason =
   /** The request is contradictory, which was found after the process began. */
   | "usage";
 
-/** A limit; null: none. */
-export type Limit = number | null;
-
-/** The limits of one run, by the names of the settings. Durations are in milliseconds, sizes in bytes. */
-export type Limits = RunSettings;
-
 /** A project as the kernel needs it: where it is, where its data goes, what devices it sees. */
 export interface ProjectHandle {
   id: string;
@@ -85,130 +77,12 @@ export interface ProjectHandle {
   trusted: boolean;
 }
 
-/** The devices as they were at spawn, held until `release`: an old plugin answers as long as it is leased. */
-export interface DeviceLease {
-  namespace: Namespace;
-  /** What can be mounted, by type. */
-  mounts?: ReadonlyMap<string, MountOpener>;
-  /** The plugins with a part of the prompt head. */
-  prompts?: readonly PromptSource[];
-  /** The names of the plugins' keys. */
-  secrets?: readonly string[];
-  /** Plugin name to version or digest, for the receipt. */
-  versions: Record<string, string>;
-  release(): void;
-}
-
-/** A plugin's `mount`, as the kernel opens it. Two leases of one version of a plugin have the same `type`. */
-export interface MountOpener {
-  plugin: string;
-  /** The plugin is embedded in the binary. */
-  isStock?: boolean;
-  needs: readonly (keyof Services)[];
-  /** The plugin's part of config.yaml, already checked. */
-  config: unknown;
-  type: MountType;
-}
-
-/** A plugin's `prompt`, as the kernel asks it. */
-export interface PromptSource
-  extends Pick<DeviceEntry, "plugin" | "isStock" | "layer" | "needs" | "secrets" | "config"> {
-  prompt: NonNullable<Plugin["prompt"]>;
-}
-
 /** A mount as `rnix show` prints it. */
 export interface MountInfo {
   path: string;
   type: string;
   /** Why it can't be used now; null while it can. */
   down: string | null;
-}
-
-/** A request to mount a source, such as an MCP server. */
-export interface MountRequest {
-  type: string;
-  /** Letters, digits, ".", "_", "-", without "__": the last part of its path and the middle of its tools' names. */
-  name: string;
-  /** What the plugin is given; only data. */
-  config: object;
-  /** Maximum ms until it is ready. */
-  timeoutMs?: number;
-  /** False: a process has its own. By default those with the same project, config and environment share one. */
-  shared?: boolean;
-  /** False: a run starts without it, with a notice. */
-  required?: boolean;
-  /**
-   * Ms that the first step waits for one that is not required and whose tools the model can't load later; absent: it
-   * waits until the mount is ready or has failed.
-   */
-  waitMs?: number;
-  /** The agent takes whatever is there: without a notice, it is not mounted where it could not be used. */
-  offered?: true;
-}
-
-export interface SkillInfo {
-  name: string;
-  description: string;
-  /** The skill's folder, absolute; "" for an embedded one. */
-  dir: string;
-  /** What the skill's author lists; null when nothing is listed. Never widens a process's rights. */
-  allowedTools: string[] | null;
-  body(): Promise<string>;
-  /** Paths of the files that come with it, relative to its folder. Absent: it has none. */
-  files?(): Promise<string[]>;
-  /** The text of one of them. Fails with NOT_FOUND for any other path. */
-  file?(path: string): Promise<string>;
-}
-
-export interface AgentInfo extends AgentOptions {
-  name: string;
-  description: string;
-  instructions: string;
-  /** Loaded into the prompt's head. */
-  skills: SkillInfo[];
-  /** Shown by name and description; loaded by the Skill tool. */
-  deferredSkills: SkillInfo[];
-  /** "*" alone or in the list: all. Empty: none. */
-  allowedTools: string[];
-  /** Calls that a person decides. */
-  ask?: string[];
-  checks: string[];
-  /** From where it was loaded: a path or "embedded". */
-  source: string;
-}
-
-export interface ProviderChoice {
-  /** The entry's name: what the user calls it. */
-  name: string;
-  /** /dev/llm/<driver>. */
-  device: string;
-  model: string;
-  /** Handed to the driver as OpenContext.config. */
-  config: { base_url?: string; key_source?: string; extra?: Record<string, unknown> };
-  /** Identifies the queue of the provider and key. It is never the key itself. */
-  gateKey: string;
-  concurrency?: number;
-  requestsPerMinute?: number;
-  contextWindow?: number;
-  /** The limit that the user has set for an answer. Every request has it. */
-  maxOutput?: number;
-  /** The longest answer that the model can write. Requests do not carry it. */
-  outputLimit?: number;
-  price?: ModelPrice;
-  /** The provider is a program with tools of its own, to which the rights of the process do not apply. */
-  unconfined?: boolean;
-  /** The provider replays a recording: calls cost nothing and do not count towards the daily budget. */
-  plays?: true;
-  /** Why this one: "flag", "RNIX_PROVIDER", "agent.yaml", … */
-  because: string;
-  /** Set explicitly, by flag or variable. */
-  byFlag?: boolean;
-  /** Fallbacks in order, for a permanent failure of this one. */
-  fallbacks?: readonly ProviderChoice[];
-  /** The key, fetched when a driver asks. UNAVAILABLE if there is none. */
-  secret(): Promise<string>;
-  /** Fetches another key in place of the refused one; false when there is no other. Absent: it never changes. */
-  renewSecret?(refused: string): Promise<boolean>;
 }
 
 /** The resolved options of a spawn: the kernel reads no configuration. */
@@ -348,7 +222,18 @@ export interface ProcessDetail {
 }
 
 export type SyscallEvent = SyscallEventWire;
-export type { ProcInfo, SuspendCause, Wake };
+export type { DeviceLease, MountOpener, PromptSource } from "../vfs/lease.ts";
+export type {
+  AgentInfo,
+  Limit,
+  Limits,
+  MountRequest,
+  ProcInfo,
+  ProviderChoice,
+  SkillInfo,
+  SuspendCause,
+  Wake,
+};
 
 /** The effect of a compaction: both numbers are equal if nothing could be saved. */
 export interface AppliedCompaction {

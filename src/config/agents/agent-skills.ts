@@ -1,6 +1,6 @@
 /** Loads the skills that an agent names or offers. */
 
-import type { SkillInfo } from "../../kernel/types.ts";
+import type { SkillInfo } from "../../options/definitions.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { ConfigSources, Tier } from "../config-sources.ts";
 import { type YamlText, yamlError } from "../files/yaml.ts";

@@ -1,7 +1,7 @@
 /** Finds and reads agents. */
 
 import { dirname, join } from "node:path";
-import type { AgentInfo } from "../../kernel/types.ts";
+import type { AgentInfo } from "../../options/definitions.ts";
 import { namesWith } from "../../options/option-list.ts";
 import { type Effort, SyscallError } from "../../plugin/index.ts";
 import {

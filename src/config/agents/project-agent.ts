@@ -1,6 +1,6 @@
 /** What an agent of a project may do before it is trusted. */
 
-import type { Limits } from "../../kernel/types.ts";
+import type { Limits } from "../../options/definitions.ts";
 import { AGENT_SETTINGS, SETTINGS } from "../../options/settings.ts";
 import { formatLimit } from "../files/values.ts";
 import { isBeyond } from "../settings/settings.ts";

@@ -1,6 +1,6 @@
 /** How the MCP servers of configuration files are mounted. */
 
-import type { MountRequest } from "../../kernel/types.ts";
+import type { MountRequest } from "../../options/definitions.ts";
 import type { SettingValues } from "../../options/settings.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { type ConfigSources, workTreeOf } from "../config-sources.ts";

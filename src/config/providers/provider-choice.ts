@@ -1,6 +1,6 @@
 /** Chooses the provider and model of a run. */
 
-import type { ProviderChoice } from "../../kernel/types.ts";
+import type { ProviderChoice } from "../../options/definitions.ts";
 import { type ListedModel, SyscallError } from "../../plugin/index.ts";
 import type { Env } from "../environment/paths.ts";
 import { digestText } from "../files/file.ts";

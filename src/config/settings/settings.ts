@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 import { z } from "zod";
-import type { Limit } from "../../kernel/types.ts";
+import type { Limit } from "../../options/definitions.ts";
 import type { Setting } from "../../options/setting.ts";
 import { isSetting, SETTINGS, type SettingKey, type SettingValues } from "../../options/settings.ts";
 import { SyscallError } from "../../plugin/index.ts";

@@ -2,7 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import type { SkillInfo } from "../../kernel/types.ts";
+import type { SkillInfo } from "../../options/definitions.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import {
   type ConfigSources,

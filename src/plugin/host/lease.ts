@@ -1,6 +1,6 @@
 /** The plugins and devices that one run holds. */
 
-import type { DeviceLease, MountOpener, PromptSource } from "../../kernel/types.ts";
+import type { DeviceLease, MountOpener, PromptSource } from "../../vfs/lease.ts";
 import { Namespace } from "../../vfs/namespace.ts";
 import { DeviceRegistry } from "../../vfs/registry.ts";
 import type { CommandSpec, Device, Plugin, ToolDef } from "../index.ts";

@@ -1,0 +1,36 @@
+/** The devices, mounts and prompt parts of plugins, as a run leases them. */
+
+import type { MountType, Plugin, Services } from "../plugin/index.ts";
+import type { Namespace } from "./namespace.ts";
+import type { DeviceEntry } from "./registry.ts";
+
+/** The devices as they were at spawn, held until `release`: an old plugin answers as long as it is leased. */
+export interface DeviceLease {
+  namespace: Namespace;
+  /** What can be mounted, by type. */
+  mounts?: ReadonlyMap<string, MountOpener>;
+  /** The plugins with a part of the prompt head. */
+  prompts?: readonly PromptSource[];
+  /** The names of the plugins' keys. */
+  secrets?: readonly string[];
+  /** Plugin name to version or digest, for the receipt. */
+  versions: Record<string, string>;
+  release(): void;
+}
+
+/** A plugin's `mount`, as the kernel opens it. Two leases of one version of a plugin have the same `type`. */
+export interface MountOpener {
+  plugin: string;
+  /** The plugin is embedded in the binary. */
+  isStock?: boolean;
+  needs: readonly (keyof Services)[];
+  /** The plugin's part of config.yaml, already checked. */
+  config: unknown;
+  type: MountType;
+}
+
+/** A plugin's `prompt`, as the kernel asks it. */
+export interface PromptSource
+  extends Pick<DeviceEntry, "plugin" | "isStock" | "layer" | "needs" | "secrets" | "config"> {
+  prompt: NonNullable<Plugin["prompt"]>;
+}
