@@ -14,6 +14,7 @@ import {
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { Machine } from "./support/machine.ts";
+import { calls, says } from "./support/scenes.ts";
 
 const ROOT = resolve(import.meta.dir, "../..");
 const BUILT_FROM = ["src", "plugins", "agents", "skills", "build.ts", "package.json", "tsconfig.json"];
@@ -83,7 +84,7 @@ function expectAsDocumented(what: string, touched: string[]): void {
   for (const one of named) expect(touched.some((path) => path.startsWith(one))).toBe(true);
 }
 
-test("adding a driver, a kernel tool, a command, a method or a setting changes the files that the table names", async () => {
+test("adding a driver, a kernel tool, a command, a method, a setting or a run option changes the files that the table names", async () => {
   using checkout = new Checkout();
 
   checkout.add(
@@ -169,6 +170,16 @@ export default defineCommand({
   );
   expectAsDocumented("a setting", checkout.touched());
 
+  checkout.insert(
+    "src/options/run-options.ts",
+    "export const RUN_OPTIONS = {",
+    `  fervor: {
+    kind: "count", hint: "N", setting: run("count", 3, "how eager it is"), agent: true, process: true,
+    inherited: true, recorded: "options", shown: "fervor", help: { spawn: "how eager it is" },
+  },`,
+  );
+  expectAsDocumented("a run option", checkout.touched());
+
   const rnix = checkout.build();
   await using machine = new Machine();
   machine.write(".rnix/config.yaml", "patience: 7m\n");
@@ -178,4 +189,30 @@ export default defineCommand({
   expect((await run("--help")).stdout).toContain("Greet by the daemon");
   expect((await run("tools")).stdout).toMatch(/^Echo .*\n(.*\n)*OwnPid /m);
   expect((await run("config")).stdout).toMatch(/patience.*5m/);
+
+  // The new option comes from a flag, an agent or a setting; a child inherits it, and a resume restores it.
+  await machine.play({
+    parent: [calls(["Agent", { intent: "child" }]), says("done"), says("again")],
+    child: [says("helped")],
+    plain: [says("done")],
+    eager: [says("done")],
+  });
+  machine.write(".rnix/config.yaml", "fervor: 2\n");
+  machine.write(
+    join(machine.configDir, "agents/eager/agent.yaml"),
+    "name: eager\ndescription: Eager.\nfervor: 5\n",
+  );
+  machine.write(join(machine.configDir, "agents/eager/instructions.md"), "Be eager.\n");
+  const shown = async (...args: string[]) => {
+    const { code, stderr } = await run(...args, "--no-daemon");
+    expect(code, stderr).toBe(0);
+    const all = JSON.parse((await run("ps", "-a", "--json")).stdout) as { intent: string; options: object }[];
+    return Object.fromEntries(all.map(({ intent, options }) => [intent, Reflect.get(options, "fervor")]));
+  };
+  expect(await shown("spawn", "plain")).toEqual({ plain: 2 });
+  expect(await shown("spawn", "eager", "--agent", "eager")).toMatchObject({ eager: 5 });
+  expect(await shown("spawn", "parent", "--fervor", "7")).toMatchObject({ parent: 7, child: 7 });
+  const parent = (await run("ps", "-a")).stdout.match(/^ *(\d+).* parent/m)?.[1] ?? "";
+  expect(await shown("resume", parent, "go on")).toMatchObject({ parent: 7 });
+  expect((await run("show", parent)).stdout).toMatch(/fervor +7/);
 });

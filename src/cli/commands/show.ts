@@ -2,6 +2,7 @@
 
 import { unitDetail } from "../../daemons/unit-line.ts";
 import { recordedMode } from "../../lib/ask-modes.ts";
+import { namesWith, optionOf } from "../../options/option-list.ts";
 import type { ProcDetail } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { json } from "../flags.ts";
@@ -84,6 +85,7 @@ function identityOf(p: ProcDetail, style: Style): Pairs {
     ["skills", list(p.skills)],
     ["model", isAgent(p) ? modelOf(p) : null],
     ["effort", p.effort],
+    ...optionsOf(p),
     ["instead of", list(p.switches.map(insteadOf), "\n")],
     ["falls back to", list(p.fallback.map(modelOf))],
     ["project", p.project],
@@ -93,6 +95,14 @@ function identityOf(p: ProcDetail, style: Style): Pairs {
     ["created", new Date(p.created_at_ms).toISOString()],
     ["ended", p.ended_at_ms === null ? null : new Date(p.ended_at_ms).toISOString()],
   ];
+}
+
+/** The recorded options that the table of options has a name for. */
+function optionsOf({ options }: ProcDetail): Pairs {
+  return namesWith({ recorded: "options" }).flatMap((name): Pairs => {
+    const { shown } = optionOf(name);
+    return shown && options[name] !== undefined ? [[shown, String(options[name])]] : [];
+  });
 }
 
 function useOf(p: ProcDetail): Pairs {
