@@ -1,9 +1,6 @@
 /** The files in a run's folder: their names, and the text of what is recorded. */
 
 import { SCHEMA_VERSION } from "../../lib/schema-version.ts";
-import type { UnitDraft } from "../../run/unit-schema.ts";
-import type { ChangeDraft } from "../changes/change-log.ts";
-import { CHANGES } from "../changes/object-store.ts";
 import type { RecordSeal } from "./record-seal.ts";
 import type { ProcInfo } from "./schema.ts";
 
@@ -23,14 +20,9 @@ export function sealedInfo(info: ProcInfo, dataDir: string, seal: RecordSeal): s
   return seal.seal(INFO, JSON.stringify({ ...recorded, data_dir: dataDir }));
 }
 
-/** Returns a line of changes.jsonl. */
-export function sealedChange(draft: ChangeDraft, seal: RecordSeal): string {
-  return seal.seal(CHANGES, versioned(draft));
-}
-
-/** Returns a line of units.jsonl. */
-export function sealedUnit(draft: UnitDraft, seal: RecordSeal): string {
-  return seal.seal(UNITS, versioned(draft));
+/** Returns a line of one of the run's logs. */
+export function sealedLine(file: string, record: object, seal: RecordSeal): string {
+  return seal.seal(file, versioned(record));
 }
 
 /** Returns one line of JSON with its schema version. */

@@ -20,7 +20,7 @@ import { INBOX } from "./inbox-log.ts";
 import { foreignLines, requireOwn } from "./own-run.ts";
 import type { RecordKey } from "./record-key.ts";
 import { claimantOf, claimRun } from "./run-claim.ts";
-import { EVENTS, INFO, JOURNAL, META, sealedChange, sealedInfo, versioned } from "./run-files.ts";
+import { EVENTS, INFO, JOURNAL, META, sealedInfo, sealedLine } from "./run-files.ts";
 import { requireClaimable, requirePlainRun } from "./run-folder.ts";
 import type { RunIndex } from "./run-index.ts";
 import type { DamagedRun, RunLists } from "./run-lists.ts";
@@ -244,7 +244,7 @@ export class RunStore extends RunRecords {
     requireNoLink(this.dataDir, ["steps"], this.fs);
     requirePlainRun(this.dir(uuid), this.fs);
     const log = new AppendLog(join(this.dir(uuid), CHANGES), `${CHANGES} of run ${uuid}`, { fs: this.fs });
-    log.append(sealedChange(draft, this.sealOf(uuid)));
+    log.append(sealedLine(CHANGES, draft, this.sealOf(uuid)));
     await log.sync();
   }
 
@@ -273,7 +273,7 @@ export class RunStore extends RunRecords {
     if (foreign > 0) throw foreignLines(uuid, JOURNAL, foreign);
     if (isMixed(records, recorded)) {
       const seal = this.sealOf(uuid);
-      const lines = openStep(records, recorded).map((entry) => `${seal.seal(JOURNAL, versioned(entry))}\n`);
+      const lines = openStep(records, recorded).map((entry) => `${sealedLine(JOURNAL, entry, seal)}\n`);
       await replaceDocument(path, lines.join(""), this.fs);
     }
     return (await countLines(this.fs, path, `${JOURNAL} of run ${uuid}`)) > 0;

@@ -20,12 +20,10 @@ import {
   META,
   SPILL,
   STEPS,
-  sealedChange,
   sealedInfo,
-  sealedUnit,
+  sealedLine,
   UNIT_OUTPUT,
   UNITS,
-  versioned,
 } from "./run-files.ts";
 import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
 
@@ -84,15 +82,13 @@ export class RunWriter {
   readonly #fs: FsPort;
   readonly #seal: RecordSeal;
   readonly #there: boolean;
-  #stepLog: AppendLog | undefined;
-  #journalLog: AppendLog | undefined;
+  /** By file. Made on first use: thousands of runs may wait for their first answer. */
+  readonly #logs = new Map<string, AppendLog>();
   readonly #events: EventLog;
   readonly #info: DurableDocument;
   readonly #meta: DurableDocument;
   #blobStore: BlobStore | undefined;
-  #changeLog: AppendLog | undefined;
   #objectStore: ObjectStore | undefined;
-  #unitLog: AppendLog | undefined;
   #inbox: InboxLog | undefined;
   readonly #limits: RunLimits;
   /** Number of journal entries, to detect one that was added during a sync. */
@@ -129,7 +125,7 @@ export class RunWriter {
     this.#info = new DurableDocument(join(dir, INFO), { fs, there });
     this.#meta = new DurableDocument(join(dir, META), { fs, there });
     // The first sync also makes the files of the earlier writer durable.
-    if (there) void [this.#steps, this.#journal];
+    if (there) for (const file of [STEPS, JOURNAL]) this.#log(file);
     const { events_per_run: limit } = this.#limits;
     this.#events = new EventLog({ uuid: o.uuid, dir, fs, limit, taken: o.taken ?? 0 });
   }
@@ -167,7 +163,7 @@ export class RunWriter {
   /** Appends an entry to the journal of the open step. */
   journal(entry: JournalEntry): void {
     this.#throwFailure();
-    this.#journal.append(this.#seal.seal(JOURNAL, versioned(entry)));
+    this.#append(JOURNAL, entry);
     this.#entries++;
     this.#stepOpen = true;
   }
@@ -197,7 +193,7 @@ export class RunWriter {
     this.#throwFailure();
     // This append may create the file.
     if (this.#steps.size === 0) this.#nameDirty();
-    this.#steps.append(this.#sealedStep(record));
+    this.#append(STEPS, record);
     this.#stepOpen = false;
     if (!this.#journalDurable) this.#journal.empty();
     else if (this.#journal.size >= JOURNAL_BYTES) this.#emptyWhenRecorded();
@@ -209,11 +205,7 @@ export class RunWriter {
   /** Records the steps that a fork begins with. Called before the fork records a step of its own. */
   inherit(records: readonly StepRecord[]): void {
     this.#nameDirty();
-    this.#steps.append(...records.map((record) => this.#sealedStep(record)));
-  }
-
-  #sealedStep(record: StepRecord): string {
-    return this.#seal.seal(STEPS, versioned(record));
+    this.#append(STEPS, ...records);
   }
 
   /** Buffers a syscall event; it is written in a batch, or with the step. */
@@ -243,12 +235,12 @@ export class RunWriter {
 
   /** Records what the run changed in files. Written at once, and durable with the next `sync`. */
   change(...drafts: ChangeDraft[]): void {
-    this.#changes.append(...drafts.map((draft) => sealedChange(draft, this.#seal)));
+    this.#append(CHANGES, ...drafts);
   }
 
   /** Records what becomes of a background unit. Written at once, and durable with the next `sync`. */
   unit(draft: UnitDraft): void {
-    this.#units.append(sealedUnit(draft, this.#seal));
+    this.#append(UNITS, draft);
   }
 
   /** The contents of files before and after the run's changes. */
@@ -269,7 +261,7 @@ export class RunWriter {
       if (!this.#stepOpen && this.#journalDurable) this.#emptyJournal();
       await this.#inbox?.close();
     } finally {
-      this.#journalLog?.close();
+      this.#logs.get(JOURNAL)?.close();
     }
   }
 
@@ -303,26 +295,12 @@ export class RunWriter {
     this.#journalDurable = false;
   }
 
-  // Made on first use: thousands of runs may wait for their first answer.
-
   get #steps(): AppendLog {
-    this.#stepLog ??= this.#log(STEPS, {});
-    return this.#stepLog;
+    return this.#log(STEPS);
   }
 
   get #journal(): AppendLog {
-    this.#journalLog ??= this.#log(JOURNAL, { keepOpen: true });
-    return this.#journalLog;
-  }
-
-  get #units(): AppendLog {
-    this.#unitLog ??= this.#log(UNITS, {});
-    return this.#unitLog;
-  }
-
-  get #changes(): AppendLog {
-    this.#changeLog ??= this.#log(CHANGES, {});
-    return this.#changeLog;
+    return this.#log(JOURNAL);
   }
 
   get #blobs(): BlobStore {
@@ -331,10 +309,19 @@ export class RunWriter {
     return this.#blobStore;
   }
 
-  #log(file: string, o: { keepOpen?: boolean }): AppendLog {
+  #append(file: string, ...records: readonly object[]): void {
+    this.#log(file).append(...records.map((record) => sealedLine(file, record, this.#seal)));
+  }
+
+  #log(file: string): AppendLog {
+    const known = this.#logs.get(file);
+    if (known) return known;
     const path = join(this.dir, file);
     const left = this.#there && this.#fs.stat(path) !== null;
-    return new AppendLog(path, `${file} of run ${this.uuid}`, { ...o, fs: this.#fs, left });
+    const o = { fs: this.#fs, left, keepOpen: file === JOURNAL };
+    const log = new AppendLog(path, `${file} of run ${this.uuid}`, o);
+    this.#logs.set(file, log);
+    return log;
   }
 
   #nameDirty(): void {
@@ -353,12 +340,9 @@ export class RunWriter {
       const tasks = [
         this.#info.sync(),
         this.#meta.sync(),
-        this.#journalLog?.sync(),
-        this.#stepLog?.sync(),
         this.#blobStore?.sync(),
-        this.#changeLog?.sync(),
-        this.#unitLog?.sync(),
         this.#syncNames(),
+        ...[...this.#logs.values()].map((log) => log.sync()),
       ] as const;
       // Wait for all, also when one fails: no sync is left running.
       await Promise.allSettled(tasks);
