@@ -1,26 +1,17 @@
 /** Answers about the records of a run: its steps, prompts and details. */
 
 import type { DaemonSnapshot } from "../plugin/index.ts";
-import type { Action, Compaction, ProcInfo, StepRecord } from "../store/runs/schema.ts";
+import type { StepLine } from "../run/step-index.ts";
+import type { Compaction, ProcInfo, StepRecord } from "../store/runs/schema.ts";
 import type { StepChanges } from "./changes.ts";
 import type { ProcRef } from "./fields.ts";
 import type { Receipt } from "./receipt.ts";
 import type { RUN_STATUSES } from "./run-status.ts";
 import type { Activity } from "./stream.ts";
 
-export interface StepSummary {
-  step: number;
-  ts: string;
-  action: Action;
-  summary: string;
-  /** What the step did, for people: each call with what it was about, or the answer's text. One line. */
-  did: string;
+export interface StepSummary extends StepLine {
   /** What it changed in files, if that was asked for; null: nothing. */
   changed?: StepChanges | null;
-  tool_path: string | null;
-  has_error: boolean;
-  duration_ms: number;
-  token_count: number;
 }
 
 /** The seeds' StepRecord (seeds 5.1): `tool_*` are those of the step's first call. */

@@ -4,8 +4,9 @@ import { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { StepDetail } from "../../protocol/methods.ts";
+import { shownAction } from "../../run/step-index.ts";
 import type { StepRecord } from "../../store/runs/schema.ts";
-import { type Run, stepsWithAction } from "../records/recorded-run.ts";
+import type { Run } from "../records/recorded-run.ts";
 import { method } from "./method.ts";
 import { findRun, recordsOf } from "./shared/find-run.ts";
 
@@ -14,10 +15,17 @@ export const getStepDetail = method({
   payload: () => Target().extend({ step: z.int().positive() }),
   async handle(payload, services): Promise<StepDetail> {
     const { info, records } = await recordsOf(services, await findRun(services, payload));
-    for await (const step of stepsWithAction(records, info.uuid)) {
-      if (step.step !== payload.step) continue;
-      const { pid, uuid } = info;
-      return { ...step, pid, uuid, ...firstCall(step), kept_results: await keptResults(records, uuid, step) };
+    const { pid, uuid } = info;
+    let step: StepRecord | undefined;
+    let next: StepRecord | undefined;
+    for await (const record of records.everyStep(uuid)) {
+      if (step) next = record;
+      else if (record.step === payload.step) step = record;
+      if (next) break;
+    }
+    if (step) {
+      const kept_results = await keptResults(records, uuid, step);
+      return { ...step, action: shownAction(step, next), pid, uuid, ...firstCall(step), kept_results };
     }
     throw new SyscallError(
       "NOT_FOUND",

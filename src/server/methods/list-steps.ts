@@ -1,12 +1,12 @@
 /** The method list_steps. */
 
 import { z } from "zod";
-import { didTitle } from "../../lib/call-title.ts";
 import { Page, Target } from "../../protocol/fields.ts";
 import type { StepSummary, Unreadable } from "../../protocol/methods.ts";
-import type { StepRecord } from "../../store/runs/schema.ts";
+import { stepIndex } from "../../run/step-index.ts";
+import { STEPS } from "../../store/runs/run-files.ts";
+import type { FaultCollector } from "../../store/runs/run-records.ts";
 import { Damage } from "../records/damage.ts";
-import { stepsWithAction } from "../records/recorded-run.ts";
 import { method } from "./method.ts";
 import { findRun, isLive, recordsOf } from "./shared/find-run.ts";
 
@@ -28,26 +28,12 @@ export const listSteps = method({
     const changes = payload.changed ? await services.changes.bySteps(run, isLive(found)) : undefined;
     const steps: StepSummary[] = [];
     const damage = new Damage(run);
-    for await (const record of stepsWithAction(records, info.uuid, damage)) {
-      if (record.step <= after || steps.length >= limit) continue;
-      const changed = changes && { changed: changes.get(record.step) ?? null };
-      steps.push({ ...summary(record, info.cwd), ...changed });
+    // The journal of the open step is not listed.
+    const lost: FaultCollector = { add: (file, faults) => file === STEPS && damage.add(file, faults) };
+    for await (const line of stepIndex(records.story(info, lost), info.cwd)) {
+      if (line.step <= after || steps.length >= limit || "open" in line) continue;
+      steps.push({ ...line, ...(changes && { changed: changes.get(line.step) ?? null }) });
     }
     return { steps, total: info.steps, parse_errors: damage.count, damaged: damage.list() };
   },
 });
-
-function summary(record: StepRecord, cwd: string): StepSummary {
-  const { step, ts, action, tool_calls } = record;
-  return {
-    step,
-    ts,
-    action,
-    summary: record.summary,
-    did: tool_calls.length === 0 ? record.summary : didTitle(tool_calls, cwd),
-    tool_path: tool_calls[0]?.path ?? null,
-    has_error: tool_calls.some((call) => call.error !== null),
-    duration_ms: Math.round(tool_calls.reduce((sum, call) => sum + call.duration_ms, 0)),
-    token_count: record.tokens_used,
-  };
-}

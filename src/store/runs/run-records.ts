@@ -39,7 +39,7 @@ const ALL: Page = { limit: Number.MAX_SAFE_INTEGER };
 
 /** Collects what of a file can't be read or is foreign. */
 export interface FaultCollector {
-  add(file: string, faults: LineFaults): void;
+  add(file: string, faults: LineFaults): unknown;
 }
 
 type StoryOf = Pick<ProcInfo, "uuid"> & Partial<Pick<ProcInfo, "switches">>;
