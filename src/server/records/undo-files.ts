@@ -118,7 +118,9 @@ export class UndoFiles {
     const other = [now, to, from].find((state) => state?.kind === "other");
     if (other) return refused(other.lost ?? "it is left alone");
     if (sameState(now, to)) return { done: was("unchanged"), now };
-    if (now && from?.older && !force) return refused("it is older than the run, which moved it here", true);
+    // It may be the only copy.
+    if (now && from?.older)
+      return refused("it is older than the run, which moved it here: move it back first");
     if (to?.oid === null) return refused(`its former content was not kept: ${to.lost ?? "unknown"}`);
     if (!force) {
       if (mixed) return refused("another program changed it between two changes of the run", true);

@@ -73,6 +73,9 @@ describe("undo never takes what the user had", () => {
     const { code, stderr } = await machine.run(["undo", uuid]);
     if (has === null) expect([code, stderr]).toEqual([1, expect.stringContaining(`left alone  ${named}: `)]);
     if (content !== "") expect(machine.read(named)).toContain(has ?? content);
+    if (has !== null) return;
+    await machine.run(["undo", uuid, named, "--force"]);
+    if (content !== "") expect(machine.read(named)).toContain(content);
   });
 
   test("a known file that the run has moved comes back, and its new name goes", async () => {
