@@ -4,13 +4,13 @@ import type { Channel } from "../lib/channel.ts";
 import type { DaemonSnapshot } from "../plugin/index.ts";
 import type { Activity, LiveEvent } from "../run/live-event.ts";
 import { registerOwnDevices } from "./devices/own-devices.ts";
-import type { Watched } from "./events/process-events.ts";
 import { asUserMessage } from "./ipc/inbox.ts";
 import type { KernelPorts } from "./kernel-ports.ts";
 import type { ShutdownOptions } from "./lifecycle-manager.ts";
 import { LiveChanges } from "./lifetime/changed-files.ts";
 import type { GateStatus } from "./llm/model-gate.ts";
 import type { Process } from "./process/process.ts";
+import type { Watched } from "./process/watchers.ts";
 import { buildAgents } from "./tiers/agents.ts";
 import { buildCore } from "./tiers/core.ts";
 import { buildIo } from "./tiers/io.ts";
@@ -140,7 +140,7 @@ export class Kernel {
   }
 
   /**
-   * All further events of a process, after those of its present state; or those of its log alone. Ends with
+   * All further events of a process, after those of its present state; or some types of them. Ends with
    * `complete`. `answers`: a person is there, who can answer its questions.
    */
   attach(

@@ -10,6 +10,11 @@ function Notices() {
   return z.array(z.string().max(1000)).max(20).optional();
 }
 
+/** Of the run's events, stream only questions, notices and the end. */
+function Quiet() {
+  return z.boolean().optional();
+}
+
 /** Regular files that the client prints to: what it writes there is no change of the run. */
 function Outputs() {
   return z
@@ -43,6 +48,7 @@ export function SpawnRequest() {
       notices: Notices(),
       parent_uuid: Uuid().optional(),
       outputs: Outputs(),
+      quiet: Quiet(),
       /** A user is at the client's terminal. */
       attended: flag,
       /** A conversation: after each answer the run waits for a message (`send_message`) instead of ending. */
@@ -82,6 +88,7 @@ export function ResumeRequest() {
      */
     env: z.record(z.string(), z.string()).optional(),
     outputs: Outputs(),
+    quiet: Quiet(),
     attended: flag,
     /** A chat is suspended as soon as it would wait for a message: the caller sends no other. */
     until_answer: flag,
@@ -103,6 +110,7 @@ export function ReplayRequest() {
     /** The caller's whole environment. Absent: the daemon's. */
     env: z.record(z.string(), z.string()).optional(),
     outputs: Outputs(),
+    quiet: Quiet(),
     attended: flag,
   });
 }

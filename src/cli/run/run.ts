@@ -48,6 +48,8 @@ export interface Given {
   attended: true | undefined;
   /** The files that the command itself prints to. */
   outputs: { dev: number; ino: number }[] | undefined;
+  /** Only the answer is printed, when it is whole. */
+  quiet: true | undefined;
 }
 
 /** `receipt` is null for a detached run, which has not ended. */
@@ -70,7 +72,14 @@ export async function runAgent(io: Io, run: AgentRun): Promise<FollowedRun> {
       const env = { ...environment(io), ...run.env };
       const notices = input.notices.length > 0 ? input.notices : undefined;
       for (const notice of input.notices) follower.view.warn(notice);
-      const given = { env, input: input.text, notices, attended: attended(io, run), outputs: outputs(io) };
+      const given = {
+        env,
+        input: input.text,
+        notices,
+        attended: attended(io, run),
+        outputs: outputs(io),
+        quiet: quiet(io, run),
+      };
       return await begin(io, session, given, follower, run);
     } finally {
       await session.close();
@@ -221,6 +230,10 @@ async function prepare(
 
 function attended(io: Io, { unattended }: AgentRun): true | undefined {
   return (!unattended && isAskable(io)) || undefined;
+}
+
+function quiet({ stdout }: Io, { quiet, output }: AgentRun): true | undefined {
+  return (quiet && (output === "json" || (output === "text" && !stdout.isTTY))) || undefined;
 }
 
 function outputs({ stdout, stderr }: Io): Given["outputs"] {

@@ -1,6 +1,6 @@
 /** Streams the events of live processes to attached clients. */
 
-import { Channel } from "../../lib/channel.ts";
+import type { Channel } from "../../lib/channel.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import type { ChecklistItem, ToolCall } from "../../plugin/index.ts";
 import type { Activity, ChildState, LiveEvent, LogEntry, RunUse } from "../../run/live-event.ts";
@@ -9,6 +9,7 @@ import type { Process } from "../process/process.ts";
 import type { RunningCall } from "../process/process-activity.ts";
 import { CallOutput } from "../process/process-activity.ts";
 import type { ProcessTable } from "../process/process-table.ts";
+import { type Watched, Watcher } from "../process/watchers.ts";
 import { joinEvents, supersedes } from "./coalesce-events.ts";
 import { callEntry, resultEntry } from "./log-entry.ts";
 
@@ -24,9 +25,6 @@ interface ProcessEventPorts {
   clock: Clock;
   table: Pick<ProcessTable, "parent" | "ancestry" | "tree">;
 }
-
-/** Which events a client gets: all, or those of the log. */
-export type Watched = "all" | "log";
 
 /** Emits the events of processes to attached clients, through channels that never delay the process. */
 export class ProcessEvents {
@@ -54,12 +52,11 @@ export class ProcessEvents {
       proc.watchers.delete(channel);
       gone?.();
     };
-    const channel: Channel<LiveEvent> =
-      watched === "log"
-        ? new LogChannel(WATCH_BUFFER, close)
-        : new Channel(WATCH_BUFFER, close, { join: joinEvents, supersedes });
+    // A log misses no entry that fits into its queue.
+    const coalesce = watched === "all" ? { join: joinEvents, supersedes } : {};
+    const channel = new Watcher(watched, WATCH_BUFFER, close, coalesce);
     // The calls under way are in the records of a log.
-    if (watched === "all") for (const event of this.#stateOf(proc)) channel.push(event);
+    if (watched !== "log") for (const event of this.#stateOf(proc)) channel.push(event);
     if (!proc.settled) gone = begin?.(channel);
     const activity = proc.doing();
     if (activity) {
@@ -108,7 +105,7 @@ export class ProcessEvents {
   }
 
   step(proc: Process): void {
-    this.emit(proc, stepEvent(proc));
+    if (proc.watchers.takes("step")) this.emit(proc, stepEvent(proc));
     this.#childChanged(proc);
   }
 
@@ -143,7 +140,7 @@ export class ProcessEvents {
     const call = proc.activity.call(callId);
     if (!call) return;
     call.output.add(text, skipped);
-    if (proc.watchers.size === 0 || this.#outputs.has(call)) return;
+    if (!proc.watchers.takes("tool_output") || this.#outputs.has(call)) return;
     const timer = this.#ports.clock.timer(OUTPUT_EVERY_MS, () => this.#flushOutput(proc, call));
     this.#outputs.set(call, timer);
   }
@@ -151,7 +148,7 @@ export class ProcessEvents {
   /** A process has paid for a model call: what it has used counts for all of its ancestors. */
   used(proc: Process): void {
     for (const one of this.#ports.table.ancestry(proc)) {
-      if (one.watchers.size > 0) this.emit(one, { event: "usage", ...useOf(one) });
+      if (one.watchers.takes("usage")) this.emit(one, { event: "usage", ...useOf(one) });
       this.#childChanged(one);
     }
   }
@@ -169,7 +166,7 @@ export class ProcessEvents {
 
   /** `entry` is called only if a client is attached. */
   log(proc: Process, entry: (at: { ts: string; step: number }) => LogEntry): void {
-    if (proc.watchers.size === 0) return;
+    if (!proc.watchers.takes("log")) return;
     const ts = new Date(this.#ports.clock.now()).toISOString();
     this.emit(proc, { event: "log", entry: entry({ ts, step: proc.run.step }) });
   }
@@ -202,7 +199,7 @@ export class ProcessEvents {
   }
 
   #changed(proc: Process): void {
-    if (proc.watchers.size > 0) {
+    if (proc.watchers.takes("activity")) {
       const activity = proc.doing();
       if (activity && proc.activity.send(activity)) this.emit(proc, { event: "activity", activity });
     }
@@ -234,7 +231,7 @@ export class ProcessEvents {
   }
 
   #isWatchedAbove(proc: Process): boolean {
-    return this.#ancestors(proc).some(({ watchers }) => watchers.size > 0);
+    return this.#ancestors(proc).some(({ watchers }) => watchers.takes("child"));
   }
 
   #ancestors(proc: Process): Process[] {
@@ -244,7 +241,7 @@ export class ProcessEvents {
   #flushOutput(proc: Process, call: RunningCall): void {
     this.#forgetOutput(call);
     const text = call.output.take();
-    if (text === "" || proc.watchers.size === 0) return;
+    if (text === "" || !proc.watchers.takes("tool_output")) return;
     const { id: callId, step, output } = call;
     this.emit(proc, { event: "tool_output", step, call_id: callId, text, lines: output.lines });
   }
@@ -252,18 +249,6 @@ export class ProcessEvents {
   #forgetOutput(call: RunningCall): void {
     this.#outputs.get(call)?.cancel();
     this.#outputs.delete(call);
-  }
-}
-
-/** Events that become entries of a log. */
-const LOGGED: ReadonlySet<LiveEvent["event"]> = new Set(["log", "retry", "unit"]);
-
-/** The channel of a client that shows the log only. */
-class LogChannel extends Channel<LiveEvent> {
-  override readonly isPassive = true;
-
-  override push(event: LiveEvent): void {
-    if (LOGGED.has(event.event)) super.push(event);
   }
 }
 

@@ -26,6 +26,11 @@ export const replay = streamMethod({
     const pid = await services.kernel.processes.spawn(run.info.intent, agent, { ...opts, notices });
     const ref = refOf(services.kernel.processes.identity(pid));
     const answers = canAnswer(payload, caller);
-    await streamRun<BegunRun>(services, ref, { because: `plays ${run.info.uuid}`, answers }, out);
+    await streamRun<BegunRun>(
+      services,
+      ref,
+      { because: `plays ${run.info.uuid}`, answers, quiet: payload.quiet },
+      out,
+    );
   },
 });

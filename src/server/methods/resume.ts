@@ -37,7 +37,7 @@ export const resume = streamMethod({
     const run = await services.history.byUuid(info.uuid, payload.cwd);
     if (!run) throw new SyscallError("NOT_FOUND", `Nothing is on disk of run ${info.uuid}.`);
     if (adopt && !run.info.foreign) throw isOwn(info.uuid);
-    const { from_step, stream } = payload;
+    const { from_step, quiet, stream } = payload;
     const input = payload.input && firstMessage(payload.input, payload.attached).content;
     const fork = payload.fork || adopt ? { step: from_step, adopt } : undefined;
     const begin = async () => {
@@ -60,7 +60,7 @@ export const resume = streamMethod({
     };
     if (!stream) return answerRun(services, answer, out);
     const answers = canAnswer(payload, caller);
-    await streamRun(services, answer, { because, answers }, out);
+    await streamRun(services, answer, { because, answers, quiet }, out);
   },
 });
 

@@ -22,6 +22,7 @@ export const spawn = streamMethod({
     const ref = refOf(services.kernel.processes.identity(pid));
     if (payload.detach) return answerRun<BegunRun>(services, ref, out);
     const answers = canAnswer(payload, caller);
-    await streamRun<BegunRun>(services, ref, { because: opts.provider?.because, answers }, out);
+    const { quiet } = payload;
+    await streamRun<BegunRun>(services, ref, { because: opts.provider?.because, answers, quiet }, out);
   },
 });

@@ -14,6 +14,7 @@ const NOT_OF_JOBS = [
   "intent",
   "parent_uuid",
   "outputs",
+  "quiet",
   "attended",
   "chat",
   "by_hand",

@@ -57,6 +57,21 @@ async function talking(h: KernelHarness, pid: number): Promise<void> {
   await settled();
 }
 
+test("a client that waits for the end gets notices and the end, beside one that gets all", async () => {
+  const { tool, ...run } = talkingRun();
+  await using h = new KernelHarness(run.options);
+  const pid = await h.spawn("talk");
+  const [end, all] = [{ watched: "end" } as const, {}].map((o) => collected(h.kernel.attach(pid, o)));
+  await talking(h, pid);
+  tool.show("a line\n");
+  await run.options.clock.advance(100);
+  tool.end();
+  await until(() => all?.at(-1)?.event === "complete");
+  await until(() => end?.at(-1)?.event === "complete");
+  expect(end?.map(({ event }) => event)).toEqual(["spawn", "complete"]);
+  expect(all?.map(({ event }) => event)).toEqual(expect.arrayContaining(["log", "activity", "tool_output"]));
+});
+
 describe("the activity of a run", () => {
   test("names the model's phases, each call and the checks, in order", async () => {
     await using h = new KernelHarness({

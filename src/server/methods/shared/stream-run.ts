@@ -24,17 +24,19 @@ interface FirstEvents {
   because: string | undefined;
   /** The client can answer the run's questions. */
   answers: boolean;
+  /** See the field of the requests. */
+  quiet: boolean | undefined;
 }
 
 /** Answers, then streams the process to its end. Call it in the tick in which the process began, so that no event is missed. */
 export async function streamRun<A extends BegunRun>(
   services: Services,
   answer: A,
-  { because, answers }: FirstEvents,
+  { because, answers, quiet }: FirstEvents,
   out: StreamReply<A>,
 ): Promise<void> {
   const ref = { pid: answer.pid, uuid: answer.uuid };
-  const channel = services.kernel.attach(ref.pid, { answers });
+  const channel = services.kernel.attach(ref.pid, { answers, watched: quiet ? "end" : "all" });
   try {
     await out.accept(answer);
     for await (const event of until(channel, out.gone)) {
