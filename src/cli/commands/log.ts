@@ -30,7 +30,7 @@ export default defineCommand({
       const payload = { ...of, follow: flags.follow };
       const style = styleOf(io, io.stdout);
       const blocks = new BlockText(style);
-      const state = new RunState(Date.now());
+      const state = new RunState(Date.now(), { groupsReads: false });
       const print = (changes: readonly Change[]): void => {
         const texts = changes.map((change) => changeText(change, blocks));
         io.stdout.write(texts.map((text) => (text === "" ? "" : `${text}\n`)).join(""));

@@ -28,7 +28,7 @@ export class PlainView implements RunOutput {
   /** The answer goes to stdout as text; else stdout belongs to JSON. */
   readonly #printsAnswer: boolean;
   readonly #style: Style;
-  readonly #state = new RunState(Date.now());
+  readonly #state = new RunState(Date.now(), { groupsReads: false });
   readonly #blocks: BlockText;
   /** The output for streamed words: stdout only if it is a terminal. */
   readonly #words: Io["stdout"] | null;

@@ -14,10 +14,16 @@ export class RunCalls {
   readonly running = new Map<string, CallBlock>();
   /** Files read by the present answer, not in the transcript yet. */
   reads: CallBlock[] = [];
+  readonly #groups: boolean;
   /** The calls of the present step, in the order of their start. */
   readonly #order = new Map<string, number>();
   /** The calls that a person is asked about, by question. */
   readonly #asked = new Map<string, { callId: string; sinceMs: number }>();
+
+  /** `groups`: several of GROUPED share a block. */
+  constructor(groups: boolean) {
+    this.#groups = groups;
+  }
 
   /** Another step begins. */
   stepped(): void {
@@ -39,7 +45,7 @@ export class RunCalls {
   ended(call: LoggedCall, now: number): CallBlock | null {
     this.running.delete(call.id);
     const block = callBlock(call, now);
-    if (!GROUPED.has(call.name) || call.state !== "done") return block;
+    if (!this.#groups || !GROUPED.has(call.name) || call.state !== "done") return block;
     this.reads.push(block);
     this.reads.sort((a, b) => (this.#order.get(a.id) ?? 0) - (this.#order.get(b.id) ?? 0));
     return null;

@@ -54,7 +54,7 @@ export class RunState {
   readonly openedMs: number;
   readonly #isPlayed: boolean;
   readonly #clock: RunClock;
-  readonly #calls = new RunCalls();
+  readonly #calls: RunCalls;
   #failedAttempts = 0;
   /** The step whose reasoning and text arrived in pieces: the log's entries repeat them. */
   #thoughtStep = -1;
@@ -62,8 +62,12 @@ export class RunState {
   /** The last text of the model. */
   #answer = "";
   readonly #notices = new Set<string>();
-  /** `isPlayed`: events are shown later than they happened, so that times begin when they are shown. */
-  constructor(now: number, { isPlayed = false }: { isPlayed?: boolean } = {}) {
+  /**
+   * `isPlayed`: events are shown later than they happened, so that times begin when they are shown. `groupsReads`: the
+   * files that one answer reads are one block, which comes after the last of them.
+   */
+  constructor(now: number, { isPlayed = false, groupsReads = true } = {}) {
+    this.#calls = new RunCalls(groupsReads);
     this.openedMs = now;
     this.#isPlayed = isPlayed;
     this.#clock = new RunClock(now);

@@ -107,6 +107,12 @@ describe("the transcript of a run", () => {
     expect(play([step(1), ended(refused)])).toEqual(["call Edit failed"]);
   });
 
+  test("gives each file that was read by itself where they are no group", () => {
+    const state = new RunState(NOW, { groupsReads: false });
+    const events = [started(READ), ended(READ), started(OTHER), ended(OTHER)];
+    expect(play(events, state)).toEqual(["call Read done", "call Read done"]);
+  });
+
   test("puts the files that one answer read into one line, before what follows", () => {
     const events = [
       step(1),

@@ -50,7 +50,7 @@ test("every command answers with a block, before the first message and after it"
   await terminal.until(/^❯ \/agent\n❯ \S/m);
   await command(terminal, "", /agent of a new conversation: default/);
   await command(terminal, "/agent coder", /agent: coder/);
-  await command(terminal, "/deny WebFetch", /there is no tool "WebFetch"/);
+  await command(terminal, "/deny NoSuchTool", /there is no tool "NoSuchTool"/);
   await command(terminal, "/deny Glob", /denied in the new conversation: Glob/);
   await command(terminal, "/tools", /tools of coder: .*Bash/);
   await command(terminal, "/add", /\/add needs a folder/);
