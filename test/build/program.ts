@@ -1,7 +1,7 @@
 import { embeddedAgents, embeddedPlugins, embeddedSkills } from "../../src/plugin/host/embedded.ts";
 import { type HostProject, PluginHost } from "../../src/plugin/host/host.ts";
 import { problemText } from "../../src/plugin/host/report.ts";
-import { realTimers } from "../../src/plugin/host/timers.ts";
+import { realTimers } from "../../src/plugin/host/worker-options.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 import { commit, version } from "../../src/version.ts";
 import { testContext } from "../support/conformance/context.ts";

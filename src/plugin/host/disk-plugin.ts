@@ -1,14 +1,13 @@
 /** A plugin on disk: reads it, and replaces its Worker when its files change. */
 
+import { type BigIntStats, statSync } from "node:fs";
 import { SyscallError } from "../index.ts";
 import { listDigest } from "./embedded.ts";
 import { PluginVersion } from "./plugin-version.ts";
 import { PluginWorker } from "./plugin-worker.ts";
 import type { Problem } from "./report.ts";
-import { Stamps } from "./stamps.ts";
 import { type StaticCheck, staticCheck } from "./static-check.ts";
-import type { Timers } from "./timers.ts";
-import type { WorkerOptions } from "./worker-options.ts";
+import type { Timers, WorkerOptions } from "./worker-options.ts";
 
 /** A plugin that was read without problems. */
 export type Loadable = Pick<StaticCheck, "files"> & { code: string };
@@ -138,4 +137,37 @@ export class DiskPlugin {
       if (!version.usable) this.#versions.delete(version);
     }
   }
+}
+
+/** A younger change is not trusted: file systems keep times in steps of a few ms. */
+const GRAIN_MS = 50;
+
+/**
+ * Remembers the metadata of files (time, size, identity), so that a check for changes costs one stat each. A file that
+ * changed just before it was read counts as changed next time too: a second change within the same clock tick would not
+ * show.
+ */
+class Stamps {
+  #stamps: ReadonlyMap<string, string | null> = new Map();
+
+  /** `readAt`: unix ms at which reading the files began. */
+  take(files: readonly string[], readAt: number): void {
+    this.#stamps = new Map(files.map((file) => [file, stampOf(file, readAt - GRAIN_MS)]));
+  }
+
+  /** True when there are files and none of them has changed. */
+  get same(): boolean {
+    if (this.#stamps.size === 0) return false;
+    for (const [file, stamp] of this.#stamps) {
+      if (stamp === null || stamp !== stampOf(file, Number.POSITIVE_INFINITY)) return false;
+    }
+    return true;
+  }
+}
+
+/** Returns null for a file that is gone, or that changed at `settledBy` (unix ms) or later. */
+function stampOf(file: string, settledBy: number): string | null {
+  const found: BigIntStats | undefined = statSync(file, { bigint: true, throwIfNoEntry: false });
+  if (!found || Number(found.ctimeMs) >= settledBy) return null;
+  return `${found.mtimeNs}:${found.ctimeNs}:${found.size}:${found.ino}:${found.dev}`;
 }

@@ -1,11 +1,13 @@
 /** The plugin host: finds, loads and leases the plugins of a project. */
 
+import type { z } from "zod";
+import { issueText } from "../../lib/issue-text.ts";
+import { readSchema } from "../../vfs/json-schema.ts";
 import { type Plugin, SyscallError } from "../index.ts";
 import type { DiskPlugin, DiskPorts, Loadable } from "./disk-plugin.ts";
 import { compiled, type EmbeddedPlugin, listDigest } from "./embedded.ts";
 import { besideBinary, findPlugins, isEmbeddedCopy, type PluginLocation, pluginFolders } from "./folders.ts";
 import { type HostLease, leaseOf, type Mountable } from "./lease.ts";
-import { pluginSettings } from "./plugin-settings.ts";
 import {
   asProblem,
   type CheckReport,
@@ -16,7 +18,7 @@ import {
 } from "./report.ts";
 import { type FileDigest, nameOf } from "./stock-files.ts";
 import { StockPlugins } from "./stock-plugins.ts";
-import { realTimers } from "./timers.ts";
+import { realTimers } from "./worker-options.ts";
 
 /** A project with its trust and plugin settings, as the plugin host needs it. */
 export interface HostProject {
@@ -248,4 +250,36 @@ async function loadDisk(plugin: DiskPlugin, read: Loadable): Promise<Loading> {
 /** A short digest that distinguishes versions. */
 function short(digest: string): string {
   return digest.slice(0, 12);
+}
+
+/**
+ * The plugin's settings from config.yaml, checked against its configSchema and completed with the schema's defaults.
+ * Fails with INVALID for settings that do not fit. A plugin without a schema gets no settings.
+ */
+function pluginSettings({ name, configSchema }: Plugin, part: unknown): unknown {
+  if (!configSchema) {
+    if (part === undefined) return undefined;
+    throw new SyscallError(
+      "INVALID",
+      `config.yaml has settings for plugin ${name}, which takes none. Remove plugins.${name}.`,
+    );
+  }
+  const parsed = typeOf(configSchema).safeParse(part ?? {});
+  if (parsed.success) return parsed.data;
+  const issues = parsed.error.issues.map((issue) => ({ ...issue, path: ["plugins", name, ...issue.path] }));
+  throw new SyscallError(
+    "INVALID",
+    `The settings of plugin ${name} in config.yaml do not fit its schema. ${issueText({ issues })}.`,
+  );
+}
+
+/** Each run reads the settings of all its plugins; a plugin's schema stays the same object until it is loaded again. */
+const schemas = new WeakMap<object, z.ZodType>();
+
+function typeOf(schema: object): z.ZodType {
+  const known = schemas.get(schema);
+  if (known) return known;
+  const made = readSchema(schema);
+  schemas.set(schema, made);
+  return made;
 }

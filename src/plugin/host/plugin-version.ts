@@ -3,8 +3,7 @@
 import { type Device, type Plugin, SyscallError } from "../index.ts";
 import type { PluginWorker } from "./plugin-worker.ts";
 import type { Problem } from "./report.ts";
-import type { Timers } from "./timers.ts";
-import type { WorkerOptions } from "./worker-options.ts";
+import type { Timers, WorkerOptions } from "./worker-options.ts";
 
 /** The limit of restarts after unexpected ends of a Worker, as a supervisor's. */
 const RESTARTS = { most: 3, withinMs: 60_000 };

@@ -1,20 +1,22 @@
-/** The context and services of a driver in a Worker. */
+/** The contexts and mounts of a plugin in its Worker. */
 
 import {
   type Child,
+  type Device,
   type ExecRequest,
   type ExitInfo,
+  type Mounted,
   type OpenContext,
   type Services,
   SyscallError,
 } from "../index.ts";
 import { coalesced } from "./coalesced.ts";
-import { limited } from "./limited.ts";
-import { PendingCalls } from "./pending-calls.ts";
+import { sketch } from "./sketch.ts";
 import {
   type Answer,
   type ContextEvent,
   fromWire,
+  PendingCalls,
   REMOTE_METHODS,
   type RemoteMethods,
   type RemoteOwner,
@@ -22,6 +24,7 @@ import {
   type ServiceAnswers,
   type ServiceCall,
   type ToHost,
+  toWire,
   type WireContext,
   type WireError,
 } from "./wire.ts";
@@ -128,4 +131,81 @@ export class HostServices {
     }
     return answer;
   }
+}
+
+/** The limit of change messages per second and mount. Faster changes are combined. */
+const CHANGES_PER_SECOND = 5;
+
+interface WorkerMount {
+  mounted: Mounted;
+  devices: Record<string, Device>;
+  /** The timer of a change message. */
+  pendingChange: ReturnType<typeof setTimeout> | undefined;
+}
+
+/** Runs in the Worker: the open mounts of the plugin, by the kernel's numbers. */
+export class WorkerMounts {
+  readonly #mounts = new Map<number, WorkerMount>();
+  readonly #post: (message: ToHost) => void;
+
+  constructor(post: (message: ToHost) => void) {
+    this.#post = post;
+  }
+
+  /** Returns a sketch of the mount, which the kernel's side checks. */
+  add(mount: number, mounted: Mounted): unknown {
+    const held: WorkerMount = { mounted, devices: mounted?.devices, pendingChange: undefined };
+    this.#mounts.set(mount, held);
+    mounted?.onChange?.((devices) => {
+      if (this.#mounts.get(mount) !== held) return;
+      held.devices = devices;
+      held.pendingChange ??= setTimeout(() => this.#postChange(mount, held), 1_000 / CHANGES_PER_SECOND);
+    });
+    mounted?.onEnd?.((why) => {
+      if (this.#mounts.get(mount) === held) this.#post({ t: "ended", mount, error: toWire(why) });
+    });
+    return sketchOf(mounted, held.devices);
+  }
+
+  device(mount: number, place: string): Device {
+    const found = this.#mounts.get(mount)?.devices[place];
+    if (!found)
+      throw new SyscallError("NOT_FOUND", `The mount has no ${place === "" ? "root" : place} any more.`);
+    return found;
+  }
+
+  async end(mount: number): Promise<void> {
+    const held = this.#mounts.get(mount);
+    this.#mounts.delete(mount);
+    clearTimeout(held?.pendingChange);
+    await held?.mounted.unmount();
+  }
+
+  #postChange(mount: number, held: WorkerMount): void {
+    held.pendingChange = undefined;
+    this.#post({ t: "changed", mount, sketch: sketchOf(held.mounted, held.devices) });
+  }
+}
+
+function sketchOf(mounted: Mounted, devices: Record<string, Device>): unknown {
+  const { onChange, onEnd, unmount } = Object(mounted);
+  return sketch({ devices, onChange, onEnd, unmount: unmount === undefined ? undefined : unmount });
+}
+
+/** The limit of texts per second from one Worker to the kernel's thread. */
+const PER_SECOND = 200;
+
+/** Limits a function to 200 texts per second. The rest is counted and dropped. */
+export function limited(pass: (text: string) => void): (text: string) => void {
+  let from = 0;
+  let count = 0;
+  return (text) => {
+    const now = performance.now();
+    if (now - from >= 1_000) {
+      if (count > PER_SECOND) pass(`(${count - PER_SECOND} more were dropped)`);
+      from = now;
+      count = 0;
+    }
+    if (++count <= PER_SECOND) pass(text);
+  };
 }

@@ -4,15 +4,14 @@ import { SyscallError } from "../index.ts";
 import { workerUrl } from "./embedded.ts";
 import { processMemory } from "./memory-watch.ts";
 import { OpenFiles } from "./open-files.ts";
-import { PendingCalls } from "./pending-calls.ts";
 import type { Problem } from "./report.ts";
-import { realTimers, type Timers } from "./timers.ts";
 import {
   type Answer,
   type DriverAnswers,
   type DriverCall,
   errorText,
   fromWire,
+  PendingCalls,
   printedError,
   type ServiceCall,
   type SourcePosition,
@@ -21,7 +20,13 @@ import {
   toWire,
   type WireError,
 } from "./wire.ts";
-import { WORKER_LIMITS, type WorkerLimits, type WorkerOptions } from "./worker-options.ts";
+import {
+  realTimers,
+  type Timers,
+  WORKER_LIMITS,
+  type WorkerLimits,
+  type WorkerOptions,
+} from "./worker-options.ts";
 
 /** The receiver of a mount's events. */
 interface MountObserver {

@@ -1,6 +1,6 @@
 /** What a Worker of a plugin is started with, and its deadlines. */
 
-import type { Timers } from "./timers.ts";
+import type { Clock } from "../../lib/clock.ts";
 
 /** The deadlines of a Worker, in ms. */
 export interface WorkerLimits {
@@ -39,3 +39,13 @@ export interface WorkerOptions {
   /** Called when a file was closed, and when the Worker has ended for any reason. */
   onLess?(): void;
 }
+
+export type Timers = Pick<Clock, "timer">;
+
+/** Unlike those of `realClock`, they keep the program running: a call waits for them. */
+export const realTimers: Timers = {
+  timer(ms, f) {
+    const handle = setTimeout(f, ms);
+    return { cancel: () => clearTimeout(handle) };
+  },
+};

@@ -15,7 +15,6 @@ import {
   type VFSFile,
 } from "../index.ts";
 import { wholePlugin } from "./exported.ts";
-import { limited } from "./limited.ts";
 import { sketch } from "./sketch.ts";
 import {
   type Answer,
@@ -25,8 +24,7 @@ import {
   type ToWorker,
   toWire,
 } from "./wire.ts";
-import { HostServices } from "./worker-context.ts";
-import { WorkerMounts } from "./worker-mounts.ts";
+import { HostServices, limited, WorkerMounts } from "./worker-context.ts";
 
 const LONGEST_TEXT = 8_192;
 
