@@ -5,6 +5,8 @@ import type { ConfigSources } from "../../config/config-sources.ts";
 import { MCP } from "../../config/mcp/mcp.ts";
 import { bareAgent } from "../../kernel/process/process-spec.ts";
 import type { AgentInfo, ProcInfo, ProviderChoice } from "../../kernel/types.ts";
+import { optionsOf } from "../../options/option-list.ts";
+import { pickOptions } from "../../options/process-options.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { projectOf } from "../../store/files/data-dir.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
@@ -139,12 +141,8 @@ export async function planChildResume(
 
 /** What a resume decides like a spawn. */
 function givenAnew(request: PlacedResume) {
-  const { max_steps, context_budget, max_cost, timeout_ms, ask, ask_mode, on_ask, on_units } = request;
-  const { trust, attended, outputs, notices, stream } = request;
-  return {
-    ...{ max_steps, context_budget, max_cost, timeout_ms, ask, ask_mode, on_ask, on_units },
-    ...{ trust, attended, outputs, notices, detach: !stream },
-  };
+  const { attended, outputs, notices, stream } = request;
+  return { ...pickOptions(request, optionsOf("resume")), attended, outputs, notices, detach: !stream };
 }
 
 /** The rules that the run was spawned with: a server that they left out stays out. */
