@@ -1,6 +1,7 @@
 /** Fields that payloads and answers of several methods share. Functions make the schemas, at a method's first call. */
 
 import { z } from "zod";
+import type { DamagedFile } from "../store/files/damaged-lines.ts";
 import { RUN_STATUSES } from "./run-status.ts";
 
 export const Uuid = () => z.string().min(1).max(64);
@@ -60,11 +61,4 @@ export interface Unreadable {
 }
 
 /** Lines of one file of a run's records that can't be read, of which at most a hundred are named, or are foreign. */
-export interface DamagedLines {
-  /** Absolute. */
-  file: string;
-  count: number;
-  lines: number[];
-  /** How many were not written by this user's Rnix. */
-  foreign: number;
-}
+export type DamagedLines = DamagedFile;

@@ -2,9 +2,9 @@
 
 import { Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
+import type { DamageCollector } from "../../store/files/damaged-lines.ts";
 import type { StreamReply } from "../connection/stream-reply.ts";
-import { Damage } from "../records/damage.ts";
-import type { Run } from "../records/recorded-run.ts";
+import { damageOf, type Run } from "../records/recorded-run.ts";
 import type { Services } from "../services.ts";
 import { streamMethod } from "./method.ts";
 import { findLiveRun, refOf } from "./shared/find-run.ts";
@@ -25,7 +25,7 @@ export const attachDebug = streamMethod({
     const ref = refOf(found.info);
     if (found.live) return follow(ref, services, out);
     await out.accept(ref);
-    const damage = new Damage(found.run);
+    const damage = damageOf(found.run);
     await replay(found.run, damage, out);
     await out.send(eof(0, damage));
   },
@@ -44,7 +44,11 @@ async function follow(ref: ProcRef, services: Services, out: StreamReply<ProcRef
   await out.send(eof(channel.dropped));
 }
 
-async function replay({ info, records }: Run, damage: Damage, out: StreamReply<ProcRef>): Promise<void> {
+async function replay(
+  { info, records }: Run,
+  damage: DamageCollector,
+  out: StreamReply<ProcRef>,
+): Promise<void> {
   for await (const event of records.everyEvent(info.uuid, damage)) {
     await out.send({ type: "syscall_event", payload: { ...event, uuid: info.uuid } });
   }

@@ -7,10 +7,10 @@ import { Target } from "../../protocol/fields.ts";
 import type { ProcRef, StreamEvent } from "../../protocol/methods.ts";
 import type { RunEvent } from "../../run/events.ts";
 import type { LiveEvent, LogEntry } from "../../run/live-event.ts";
+import type { DamageCollector } from "../../store/files/damaged-lines.ts";
 import { UNITS } from "../../store/runs/run-files.ts";
 import type { StreamReply } from "../connection/stream-reply.ts";
-import { Damage } from "../records/damage.ts";
-import type { Run } from "../records/recorded-run.ts";
+import { damageOf, type Run } from "../records/recorded-run.ts";
 import type { Services } from "../services.ts";
 import { streamMethod } from "./method.ts";
 import { type FoundRun, findRun, recordsOf, refOf } from "./shared/find-run.ts";
@@ -54,12 +54,12 @@ async function stream(
   channel: Pick<Channel<unknown>, "end" | "dropped"> | undefined,
   services: Services,
   out: StreamReply<ProcRef>,
-  entries: (run: Run, damage: Damage) => AsyncIterable<Entry>,
+  entries: (run: Run, damage: DamageCollector) => AsyncIterable<Entry>,
 ): Promise<void> {
   try {
     const run = await recordsOf(services, found);
     await out.accept(refOf(found.info));
-    const damage = new Damage(run);
+    const damage = damageOf(run);
     for await (const payload of entries(run, damage)) await out.send({ type: "log_entry", payload });
     await out.send(eof(channel?.dropped, damage));
   } finally {
@@ -71,7 +71,7 @@ async function* agentLog(
   { live, info }: FoundRun,
   run: Run,
   events: AsyncIterable<LiveEvent> | undefined,
-  damage: Damage,
+  damage: DamageCollector,
   { clock }: Services,
 ): AsyncGenerator<Entry> {
   const wasSent = yield* recordedLog(run, damage);
@@ -104,7 +104,7 @@ async function* programLog(
 /** The recorded entries; returns whether a live entry was among them. */
 async function* recordedLog(
   { records, info }: Run,
-  damage: Damage,
+  damage: DamageCollector,
 ): AsyncGenerator<Entry, (entry: LogEntry) => boolean> {
   // Read first: what comes later is live.
   const unitLog = await records.units(info.uuid);

@@ -5,7 +5,7 @@ import { Page, Target } from "../../protocol/fields.ts";
 import type { Unreadable } from "../../protocol/methods.ts";
 import { EVENTS } from "../../store/runs/run-files.ts";
 import type { SyscallEventWire } from "../../store/runs/schema.ts";
-import { Damage } from "../records/damage.ts";
+import { damageOf } from "../records/recorded-run.ts";
 import type { Services } from "../services.ts";
 import { method } from "./method.ts";
 import { findRun, recordsOf } from "./shared/find-run.ts";
@@ -25,7 +25,7 @@ export const listEvents = method({
     const { info, records } = run;
     const { after = 0, limit = PAGE } = payload;
     const page = await records.events(info.uuid, { after, limit });
-    const damage = new Damage(run);
+    const damage = damageOf(run);
     damage.add(EVENTS, page);
     return {
       events: page.records.map((event) => ({ ...event, uuid: info.uuid })),

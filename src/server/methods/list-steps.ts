@@ -6,7 +6,7 @@ import type { StepSummary, Unreadable } from "../../protocol/methods.ts";
 import { stepIndex } from "../../run/step-index.ts";
 import { STEPS } from "../../store/runs/run-files.ts";
 import type { FaultCollector } from "../../store/runs/run-records.ts";
-import { Damage } from "../records/damage.ts";
+import { damageOf } from "../records/recorded-run.ts";
 import { method } from "./method.ts";
 import { findRun, isLive, recordsOf } from "./shared/find-run.ts";
 
@@ -27,7 +27,7 @@ export const listSteps = method({
     const { after = 0, limit = PAGE } = payload;
     const changes = payload.changed ? await services.changes.bySteps(run, isLive(found)) : undefined;
     const steps: StepSummary[] = [];
-    const damage = new Damage(run);
+    const damage = damageOf(run);
     // The journal of the open step is not listed.
     const lost: FaultCollector = { add: (file, faults) => file === STEPS && damage.add(file, faults) };
     for await (const line of stepIndex(records.story(info, lost), info.cwd)) {

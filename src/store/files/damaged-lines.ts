@@ -1,12 +1,14 @@
 /** Collects the damaged lines of a run's files. */
 
+import { join } from "node:path";
 import type { LineFaults } from "./read-log.ts";
 
 /** Maximum damaged lines that are listed; all are counted. */
 const MOST_NAMED = 100;
 
 /** The damaged and foreign lines of one file. */
-interface DamagedFile {
+export interface DamagedFile {
+  /** Absolute where the collector has a folder. */
   file: string;
   /** Number of damaged lines. */
   count: number;
@@ -20,10 +22,12 @@ interface DamagedFile {
 export class DamageCollector {
   readonly #files = new Map<string, { lines: Set<number>; more: number; foreign: number }>();
   readonly #live: boolean;
+  readonly #dir: string;
 
-  /** `live`: the files are being written, so the last line may be incomplete. */
-  constructor({ live }: { live: boolean }) {
+  /** `live`: the files are being written, so the last line may be incomplete. `dir`: the folder of the files. */
+  constructor({ live, dir = "" }: { live: boolean; dir?: string }) {
     this.#live = live;
+    this.#dir = dir;
   }
 
   /** Adds the faults of one page of a file. Pages may repeat a line. */
@@ -39,10 +43,15 @@ export class DamageCollector {
   /** Returns the files with damaged or foreign lines. */
   list(): DamagedFile[] {
     return [...this.#files].map(([file, { lines, more, foreign }]) => ({
-      file,
+      file: join(this.#dir, file),
       foreign,
       count: lines.size + more,
       lines: [...lines].sort((a, b) => a - b).slice(0, MOST_NAMED),
     }));
+  }
+
+  /** Damaged lines of all files. */
+  get count(): number {
+    return this.list().reduce((sum, { count }) => sum + count, 0);
   }
 }

@@ -5,7 +5,7 @@ import { recordedMode } from "../../../lib/ask-modes.ts";
 import type { Channel } from "../../../lib/channel.ts";
 import type { AskUser, ProcRef, StreamEvent } from "../../../protocol/methods.ts";
 import type { LiveAsk, LiveEvent } from "../../../run/live-event.ts";
-import type { Damage } from "../../records/damage.ts";
+import type { DamageCollector } from "../../../store/files/damaged-lines.ts";
 import { receiptOf } from "./receipt.ts";
 
 /** The form of an event in the protocol (seeds 5.5): where the name differs, and what it carries. The rest is `progress`. */
@@ -86,7 +86,7 @@ export async function* until<T>(channel: Channel<T>, gone: AbortSignal): AsyncGe
 }
 
 /** The end of a stream: how many events its slow client missed, and which records can't be read. */
-export function eof(dropped = 0, damage?: Damage): StreamEvent {
+export function eof(dropped = 0, damage?: DamageCollector): StreamEvent {
   const damaged = damage?.list() ?? [];
   const payload = { ...(dropped > 0 && { dropped }), ...(damaged.length > 0 && { damaged }) };
   return { type: "eof", ...(Object.keys(payload).length > 0 && { payload }) };

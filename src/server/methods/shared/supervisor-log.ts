@@ -3,7 +3,7 @@
 import type { SyscallEvent } from "../../../kernel/types.ts";
 import type { Channel } from "../../../lib/channel.ts";
 import type { LogEntry } from "../../../run/live-event.ts";
-import type { Damage } from "../../records/damage.ts";
+import type { DamageCollector } from "../../../store/files/damaged-lines.ts";
 import type { Run } from "../../records/recorded-run.ts";
 import { until } from "./stream-events.ts";
 
@@ -15,7 +15,7 @@ export async function* supervisorLog(
   { info, records }: Run,
   live: Channel<SyscallEvent> | undefined,
   gone: AbortSignal,
-  damage?: Damage,
+  damage?: DamageCollector,
 ): AsyncGenerator<LogEntry> {
   const reported = new Set<string>();
   const entryOf = (event: SyscallEvent): LogEntry | undefined => {
