@@ -8,7 +8,7 @@ import type { Receipt } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { BROKEN_FILE, FILES, INTENT, SCRIPT, TEST } from "../demo/project.ts";
 import { EXIT } from "../exit.ts";
-import { type Io, project, withWire } from "../io.ts";
+import { type Io, project, refuseInsideRun, withWire } from "../io.ts";
 import { type Style, styleOf } from "../output/style.ts";
 import { runAgent } from "../run/run.ts";
 import { ownName } from "../system/own-name.ts";
@@ -21,6 +21,7 @@ export default defineCommand({
     "Only the model's answers are played back. The daemon, the shell, the edits and the test are real. The project is created in its own folder and removed afterwards; the record of the run stays.",
   ],
   async run(io) {
+    await refuseInsideRun(io, "demo");
     const style = styleOf(io, io.stdout);
     const demo = new DemoProject(join(userPaths(io.env).dataDir, "demo"));
     try {

@@ -16,6 +16,7 @@ const COMMANDS = [
   "trust --follow --yes",
   "allow 1 Write",
   "gc",
+  "demo",
   "resume 1",
   "daemon stop",
   "daemon start --foreground",
