@@ -30,19 +30,12 @@ export function patchLine(line: string, style: Style): string {
 
 type StepChange = RunDiff["steps"][number];
 
-const STATUS: Record<FileChange["status"], string> = {
-  added: "added",
-  modified: "modified",
-  deleted: "deleted",
-  mode: "mode",
-};
-
 /** One line for each file, then one for each step, then the sum. */
 export function statText({ files, steps }: RunDiff, output: Output, style: Style): string {
   const valid = files.filter(({ undone }) => !undone);
   const columns: Column<FileChange>[] = [
     { title: "FILE", value: ({ path }) => path, flexible: true },
-    { title: "CHANGE", value: ({ status, undone }) => (undone ? "taken back" : STATUS[status]) },
+    { title: "CHANGE", value: ({ status, undone }) => (undone ? "taken back" : status) },
     { title: "LINES", value: linesOf },
     { title: "STEPS", value: (file) => file.steps.join(",") },
   ];
