@@ -1,5 +1,6 @@
-/** The suggestions below the input line: which one is selected, and how they are drawn. */
+/** The suggestions below the input line: which one is selected, and their lines, drawn by the library. */
 
+import { SelectList } from "@earendil-works/pi-tui/dist/components/select-list.js";
 import { cut } from "../output/format.ts";
 import type { Style } from "../output/style.ts";
 import type { Suggestion, Suggestions } from "./completion.ts";
@@ -36,29 +37,23 @@ export class SuggestionMenu {
   }
 
   lines(columns: number, style: Style): string[] {
-    const { items } = this;
-    const selected = this.#selected;
-    const first = Math.max(0, Math.min(selected - ROWS + 3, items.length - ROWS));
-    const shown = items.slice(first, first + ROWS);
-    const most = shown.some(({ about }) => about !== "") ? Math.floor(columns / 2) : columns - 3;
-    const width = Math.min(Math.max(...shown.map(({ label }) => Bun.stringWidth(label))), most);
-    const lines = shown.map((item, at) =>
-      itemLine(item, { columns, width, style, isSelected: first + at === selected }),
-    );
-    if (items.length > ROWS) lines.push(style.dim(`  ${selected + 1} of ${items.length}`));
-    return lines;
+    const items = this.items.map(({ text, label, about }) => ({ value: text, label, description: about }));
+    const theme = {
+      selectedPrefix: plain,
+      // The library knows one arrow.
+      selectedText: (line: string) => style.cyan(line.replace("→", style.glyph.prompt)),
+      description: style.dim,
+      scrollInfo: style.dim,
+      noMatch: plain,
+    };
+    const list = new SelectList(items, ROWS, theme, {
+      minPrimaryColumnWidth: 1,
+      maxPrimaryColumnWidth: Math.floor(columns / 2),
+      truncatePrimary: ({ text, maxWidth }) => cut(text, maxWidth),
+    });
+    list.setSelectedIndex(this.#selected);
+    return list.render(columns);
   }
 }
 
-function itemLine(
-  { label, about }: Suggestion,
-  o: { columns: number; width: number; style: Style; isSelected: boolean },
-): string {
-  const { style } = o;
-  const name = cut(label, o.width);
-  const left = o.columns - o.width - 6;
-  const text = about === "" || left < 10 ? "" : `  ${cut(about.replaceAll(/\s+/g, " "), left)}`;
-  const padding = text === "" ? "" : " ".repeat(Math.max(0, o.width - Bun.stringWidth(name)));
-  if (o.isSelected) return style.cyan(`${style.glyph.prompt} ${name}${padding}${text}`);
-  return `  ${name}${padding}${style.dim(text)}`;
-}
+const plain = (text: string): string => text;
