@@ -1,0 +1,37 @@
+import { expect, test } from "bun:test";
+import { join } from "node:path";
+import { TYPESCRIPT } from "../plugins/lsp/support.ts";
+import { Machine } from "./support/machine.ts";
+import { toolResults } from "./support/requests.ts";
+import { calls, says } from "./support/scenes.ts";
+
+const PATH = `${join(import.meta.dir, "../../node_modules/.bin")}:${process.env.PATH}`;
+
+test("two runs share a language server, which sees what the first has written, and ends with the daemon", async () => {
+  await using machine = new Machine();
+  machine.config({ plugins: { lsp: TYPESCRIPT } });
+  machine.write("tsconfig.json", '{"compilerOptions": {"strict": true, "types": []}}');
+  machine.write("a.ts", "export const wrong: string = 1;\n");
+  const model = await machine.play({
+    "look and mend": [
+      calls(["Lsp", { operation: "diagnostics", file: "a.ts" }]),
+      calls(["Edit", { path: "a.ts", old_string: "1", new_string: '"1"' }]),
+      says("done"),
+    ],
+    "look again": [
+      calls(["Lsp", { operation: "diagnostics", file: "a.ts" }]),
+      calls(["Lsp", { operation: "documentSymbol", file: "a.ts" }]),
+      says("done"),
+    ],
+  });
+  expect(await machine.run(["spawn", "look and mend"], { env: { PATH } })).toMatchObject({ code: 0 });
+  expect(toolResults(model.last)[0]).toContain(
+    "a.ts:1:14  error: Type 'number' is not assignable to type 'string'.",
+  );
+  expect(await machine.run(["spawn", "look again"], { env: { PATH } })).toMatchObject({ code: 0 });
+  const [clean, symbols] = toolResults(model.last);
+  expect(clean).toBe("typescript found nothing.");
+  expect(symbols).toContain("constant wrong  1:14");
+  await machine.run(["daemon", "stop"]);
+  expect(machine.strays()).toEqual([]);
+}, 120_000);
