@@ -76,14 +76,15 @@ export async function optionFields<C extends OptionCommand>(
   const fields: [string, unknown][] = [];
   for (const name of optionsOf(command)) {
     const flag = flagNameOf(name);
-    const field = await fieldOf(io, `--${flag}`, optionOf(name).kind, given.get(flag));
+    const value = given.get(flag);
+    if (value === undefined || value === false) continue;
+    const field = await fieldOf(io, `--${flag}`, optionOf(name).kind, value);
     if (field !== undefined) fields.push([name, field]);
   }
   return objectOf(fields);
 }
 
 async function fieldOf(io: Io, flag: string, kind: string, given: unknown): Promise<unknown> {
-  if (given === false) return undefined;
   if (Array.isArray(given)) {
     if (given.length === 0) return undefined;
     return kind === "paths" ? given.map((path: string) => absolutePath(io, flag, path)) : given;
@@ -93,7 +94,8 @@ async function fieldOf(io: Io, flag: string, kind: string, given: unknown): Prom
   return kind === "prompt" ? textOrFile(io, flag, given) : given;
 }
 
-const { "resume-on-restart": _, ...ofJobs } = optionFlags("spawn");
+const OF_SPAWN = optionFlags("spawn");
+const { "resume-on-restart": _, ...ofJobs } = OF_SPAWN;
 
 /** Where a run works, and its variables. */
 const PLACE_FLAGS = {
@@ -102,7 +104,7 @@ const PLACE_FLAGS = {
 };
 
 /** The flags of a spawn that describe its run. */
-export const SPAWN_FLAGS = { ...optionFlags("spawn"), ...PLACE_FLAGS };
+export const SPAWN_FLAGS = { ...OF_SPAWN, ...PLACE_FLAGS };
 
 /** Those that a scheduled job takes, too. */
 export const JOB_RUN_FLAGS = { ...ofJobs, ...PLACE_FLAGS };

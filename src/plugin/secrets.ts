@@ -2,14 +2,14 @@
 
 /** Names the kind of the first secret; null when there is none. Examples and placeholders are none. */
 export function findSecret(text: string): string | null {
-  for (const format of FORMATS)
+  for (const format of formats())
     for (const match of text.matchAll(format.pattern)) if (isSecret(match, format)) return format.name;
   return null;
 }
 
 /** Replaces each secret by its kind in brackets. */
 export function redactSecrets(text: string): string {
-  return FORMATS.reduce(
+  return formats().reduce(
     (left, format) =>
       [...left.matchAll(format.pattern)].reduceRight(
         (now, match) =>
@@ -24,7 +24,7 @@ export function redactSecrets(text: string): string {
 
 /** Whatever has the form of a secret in the value of a variable, also where a text would be an example. */
 export function secretsIn(value: string): string[] {
-  return FORMATS.flatMap(({ pattern, inContext, isReal = () => true }) =>
+  return formats().flatMap(({ pattern, inContext, isReal = () => true }) =>
     [...value.matchAll(pattern)]
       .filter((match) => !inContext || isReal(match))
       .map((match) => match.groups?.secret ?? match[0]),
@@ -52,7 +52,15 @@ function token(name: string, source: string, isReal?: Format["isReal"]): Format 
 
 const isRandomMatch = (match: RegExpMatchArray): boolean => isRandom(match[0].replace(/^[a-z]+[-_]/i, ""), 3);
 
-const FORMATS: readonly Format[] = [
+/** Made for the first text: every command loads this file, and few search for secrets. */
+function formats(): readonly Format[] {
+  known ??= makeFormats();
+  return known;
+}
+
+let known: readonly Format[] | undefined;
+
+const makeFormats = (): readonly Format[] => [
   {
     name: "a private key",
     // The armour line alone is documentation.
