@@ -89,6 +89,7 @@ const DEFAULT_TIMEOUT_MS = 120_000;
 const MARGIN_MS = 1_000;
 interface Command {
   command: string;
+  description: string;
   timeoutMs?: number;
   /** It becomes a background unit. */
   unit?: Pick<UnitRequest, "kind" | "description" | "persistent">;
@@ -97,6 +98,7 @@ interface Command {
 class ShellFile implements VFSFile {
   readonly #context: OpenContext;
   #child: Child | undefined;
+  #about: Pick<UnitRequest, "command" | "description"> = { command: "", description: "" };
   #timeoutMs = DEFAULT_TIMEOUT_MS;
   #answer: string | undefined;
   #at = 0;
@@ -115,10 +117,11 @@ class ShellFile implements VFSFile {
         "/dev/shell: a command is running. Read its output to the end first.",
       );
     }
-    const { command, timeoutMs, unit } = parse(
+    const { command, description, timeoutMs, unit } = parse(
       typeof data === "string" ? data : new TextDecoder().decode(data),
     );
     this.#at = 0;
+    this.#about = { command, description };
     if (unit !== undefined) {
       this.#answer = await this.#startUnit(command, unit, timeoutMs);
       return;
@@ -165,9 +168,7 @@ class ShellFile implements VFSFile {
       ...(timeoutMs !== undefined && { timeoutMs }),
       ...(unit.kind === "monitor" && { stallMs: STALL_MS }),
     });
-    const report =
-      unit.kind === "monitor" ? "Its lines come to you as events" : "A message follows when it ends";
-    return `Started in the background as unit ${id}. ${report}; DaemonOutput ${id} reads its output, DaemonStop ${id} ends it.`;
+    return `Started in the background as unit ${id}. ${reports(id, unit.kind)}`;
   }
 
   async read(max: number, signal: AbortSignal): Promise<Data> {
@@ -198,8 +199,17 @@ class ShellFile implements VFSFile {
     signal.addEventListener("abort", onAbort, { once: true });
     if (signal.aborted) onAbort();
     const collected = collect(child, output);
+    const moved = this.#moved(child, signal);
     try {
-      const exit = await Promise.race([collected, aborted.promise]);
+      const exit = await Promise.race([collected, aborted.promise, moved]);
+      if (exit !== "aborted" && "unit" in exit) {
+        this.#child = undefined;
+        return this.#text(
+          output,
+          undefined,
+          `[moved to the background by the user as unit ${exit.unit}. ${reports(exit.unit)}]`,
+        );
+      }
       if (exit !== "aborted") {
         // Its background processes end by its life, "call"; this does not wait for that.
         this.#child = undefined;
@@ -218,6 +228,20 @@ class ShellFile implements VFSFile {
     }
     // It ends in the background; `close` waits for that. The output so far is returned first.
     return this.#text(output, undefined, timedOut(this.#context.call?.deadlineMs ?? this.#timeoutMs));
+  }
+
+  /** Resolves only when the user has moved the command to the background, with its unit. */
+  async #moved(child: Child, signal: AbortSignal): Promise<{ unit: string }> {
+    const { units, progress } = this.#context;
+    if (units && (await child.toBackground?.()) && !signal.aborted) {
+      try {
+        const { id } = await units.move({ pid: child.pid, ...this.#about });
+        return { unit: id };
+      } catch (thrown) {
+        progress(`The command stays in the foreground: ${String(thrown)}`);
+      }
+    }
+    return new Promise(() => {});
   }
 
   /** A cancelled call tells what the command had printed. */
@@ -269,10 +293,16 @@ class ShellFile implements VFSFile {
   }
 }
 
+/** How the model learns of a unit, and acts on it. */
+function reports(id: string, kind: UnitRequest["kind"] = "local_bash"): string {
+  const report = kind === "monitor" ? "Its lines come to you as events" : "A message follows when it ends";
+  return `${report}; DaemonOutput ${id} reads its output, DaemonStop ${id} ends it.`;
+}
+
 /** `{op, command, …}` of the tool, or the command itself if the text is not a JSON object. */
 function parse(text: string): Command {
   const value = objectOf(text);
-  if (value === undefined) return { command: checked(text) };
+  if (value === undefined) return { command: checked(text), description: firstOf(text) };
   const { command, timeout_ms: timeoutMs } = value;
   if (typeof command !== "string") {
     throw new SyscallError(
@@ -280,8 +310,9 @@ function parse(text: string): Command {
       '/dev/shell expects {"command": "…", "timeout_ms"?: …} or the command itself.',
     );
   }
-  const unit = unitOf(value, command);
-  if (timeoutMs === undefined) return { command: checked(command), unit };
+  const description = textOf(value.description) ?? firstOf(command);
+  const unit = unitOf(value, description);
+  if (timeoutMs === undefined) return { command: checked(command), description, unit };
   if (typeof timeoutMs !== "number" || !(timeoutMs >= 1)) {
     throw new SyscallError(
       "INVALID",
@@ -293,18 +324,20 @@ function parse(text: string): Command {
       "INVALID",
       "/dev/shell: a persistent monitor has no timeout_ms. Leave one of them out.",
     );
-  return { command: checked(command), timeoutMs, unit };
+  return { command: checked(command), description, timeoutMs, unit };
 }
 
-function unitOf(value: Record<string, unknown>, command: string): Command["unit"] {
-  const given = textOf(value.description);
-  const description = given ?? command.slice(0, MAX_DESCRIPTION);
+function unitOf(value: Record<string, unknown>, description: string): Command["unit"] {
   if (value.op === MONITOR.op) return { kind: "monitor", description, persistent: value.persistent === true };
   return value.run_in_background === true ? { kind: "local_bash", description } : undefined;
 }
 
 /** Characters of a command that describe its unit where nothing else does. */
 const MAX_DESCRIPTION = 80;
+
+function firstOf(command: string): string {
+  return command.slice(0, MAX_DESCRIPTION);
+}
 
 function textOf(value: unknown): string | undefined {
   return typeof value === "string" && value.trim() !== "" ? value.trim() : undefined;

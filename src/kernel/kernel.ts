@@ -27,6 +27,8 @@ interface KernelUnits {
   output(id: string): Promise<{ snapshot: DaemonSnapshot; text: string }>;
   /** Whether units of a suspended run go on here, and none has reported anything. */
   isParked(uuid: string): boolean;
+  /** Moves the commands of a run's calls to the background. Returns how many. */
+  moveCalls(uuid: string): number;
   /** Empty for a run that neither lives here nor is parked on its units. */
   list(uuid: string, filter?: { terminal?: boolean }): DaemonSnapshot[];
 }
@@ -38,6 +40,7 @@ function unitsById(units: Units): KernelUnits {
     output: async (id) => units.output(units.ownerOf(id), id),
     isParked: (uuid) => units.isParked(uuid),
     list: (uuid, filter) => units.ofRun(uuid, filter),
+    moveCalls: (uuid) => units.moveCalls(uuid),
   };
 }
 

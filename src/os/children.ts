@@ -140,8 +140,28 @@ export class Children {
     if (this.#closing)
       throw new SyscallError("CLOSED", "This kernel is shutting down and starts no more programs.");
     const child = this.#start(owner, { ...request, life: "process" }, "unit");
-    const { pid, gone } = child;
-    return { pid, gone, exited: () => child.exited(), end: () => child.end() };
+    return unitChild(child);
+  }
+
+  /** Asks the programs of a process's calls to go to the background. Returns how many do. */
+  askToBackground(uuid: string): number {
+    const own = [...this.#programs.values()].filter(
+      ({ owner, life }) => owner.uuid === uuid && life === "call",
+    );
+    return own.filter(({ child }) => child.askToBackground()).length;
+  }
+
+  /** What makes a running program of a call one of a unit, which prints into `sink`. Undefined: it has exited. */
+  movable(uuid: string, pid: number): ((sink: (data: Uint8Array) => void) => UnitChild) | undefined {
+    const program = [...this.#programs.values()].find(
+      ({ owner, life, child }) => child.pid === pid && owner.uuid === uuid && life === "call" && child.stays,
+    );
+    if (!program) return undefined;
+    return (sink) => {
+      program.life = "unit";
+      program.child.move(sink);
+      return unitChild(program.child);
+    };
   }
 
   /** Takes over the program of a unit that a dead kernel has started; null when it does not run any more. */
@@ -380,5 +400,11 @@ function handle(child: RunningChild, reused: boolean): Child {
     read: () => child.read(),
     exited: () => child.exited(),
     kill: () => child.end(),
+    toBackground: () => child.toBackground(),
   };
+}
+
+function unitChild(child: RunningChild): UnitChild {
+  const { pid, gone } = child;
+  return { pid, gone, exited: () => child.exited(), end: () => child.end() };
 }

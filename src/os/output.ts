@@ -55,6 +55,8 @@ export class Output {
   /** Bytes that memory may hold over its limit after the program has ended. */
   #drainBytes = 0;
   #finished = false;
+  /** Takes all output in place of the reader. */
+  #sink: ((data: Uint8Array) => void) | undefined;
 
   constructor(
     path: string,
@@ -99,7 +101,7 @@ export class Output {
     this.#reader = "reading";
     try {
       while (this.#readAt >= this.#ring.end) {
-        if (this.#finished) return null;
+        if (this.#finished || this.#sink) return null;
         await new Promise<void>((resolve) => {
           this.#onData = resolve;
         });
@@ -114,6 +116,14 @@ export class Output {
       this.#ring.trim(this.#floor());
       this.#wakeWriters();
     }
+  }
+
+  /** Gives all further output to `sink`, after what memory holds. A reader gets the end. */
+  divert(sink: (data: Uint8Array) => void): void {
+    for (const { data } of this.#ring.pieces()) sink(data);
+    this.#sink = sink;
+    this.#dropReader();
+    this.#onData?.();
   }
 
   /** No reader is expected, so the program does not wait for one, until the first read. */
@@ -158,6 +168,10 @@ export class Output {
 
   #append(fd: 1 | 2, data: Uint8Array): void {
     if (this.#finished || data.length === 0) return;
+    if (this.#sink) {
+      this.#sink(data);
+      return;
+    }
     this.#spill(fd, data);
     this.#ring.push(fd, data);
     this.#onData?.();

@@ -50,6 +50,7 @@ export class RunningChild {
   #pieces = 0;
   #inputEnded = false;
   #timer: Timer | undefined;
+  #background: PromiseWithResolvers<boolean> | undefined;
   #timedOut = false;
   #ending: Promise<void> | undefined;
   /** Ms left until KILL, after its group was asked to end. */
@@ -128,6 +129,26 @@ export class RunningChild {
   fromTerminal(data: Uint8Array): void {
     this.#pieces += 1;
     this.#o.output.pushNow(1, data);
+  }
+
+  /** Resolves to true when it is asked to go to the background, to false when it has exited. */
+  toBackground(): Promise<boolean> {
+    this.#background ??= Promise.withResolvers<boolean>();
+    void this.#exit.then(() => this.#background?.resolve(false));
+    return this.#background.promise;
+  }
+
+  /** Returns false if its driver does not move it, or it has exited. */
+  askToBackground(): boolean {
+    if (!this.#background || !this.stays) return false;
+    this.#background.resolve(true);
+    return true;
+  }
+
+  /** It continues without its time limit, and prints into `sink`. */
+  move(sink: (data: Uint8Array) => void): void {
+    this.#timer?.cancel();
+    this.#o.output.divert(sink);
   }
 
   read(): Promise<Piece | null> {

@@ -30,6 +30,11 @@ export interface Child {
   exited(): Promise<ExitInfo>;
   /** Sends TERM to the group, waits the grace, sends KILL to the group, then kills remaining descendants. */
   kill(): Promise<void>;
+  /**
+   * Resolves to true when the user wants it in the background: `units.move` makes it a unit. To false when it has exited.
+   * Absent in a Worker.
+   */
+  toBackground?(): Promise<boolean>;
 }
 
 export interface ExitInfo {

@@ -119,10 +119,20 @@ export interface UnitRequest {
   stallMs?: number;
 }
 
+/** A program of a call, which becomes a unit. */
+export interface MoveRequest extends Pick<UnitRequest, "command" | "description"> {
+  pid: number;
+}
+
 /** The units of the process that opened the device. */
 export interface Units {
   /** Fails with EXHAUSTED at the limit of live units, UNAVAILABLE for a reserved kind or where no units can run. */
   start(request: UnitRequest): Promise<DaemonSnapshot>;
+  /**
+   * Makes a running program of this process's calls a `local_bash` unit: it outlives its call, without a time limit, and its
+   * reader gets the end of the output. Fails like `start`, and with NOT_FOUND if it has exited.
+   */
+  move(request: MoveRequest): Promise<DaemonSnapshot>;
   /** Sorted by start. Terminal ones follow with `terminal`. */
   list(filter?: { kind?: DaemonKind; terminal?: boolean }): Promise<DaemonSnapshot[]>;
   /** The state before the kill. Fails with NOT_FOUND for an unknown unit, CLOSED for a terminal one. */

@@ -78,7 +78,8 @@ class ChatTerminal {
         mode: () => `mode ${this.#chat.mode} (shift-tab)`,
         hint: () => {
           const units = this.#chat.front?.view.state.units.size ? "ctrl-t: units" : "";
-          return [units, this.#hintNow()].filter(Boolean).join("  ");
+          const move = this.#chat.hasCommand ? "ctrl-b: to the background" : "";
+          return [move, units, this.#hintNow()].filter(Boolean).join("  ");
         },
         placeholder: () => this.#placeholder(),
       },
@@ -205,6 +206,10 @@ class ChatTerminal {
       return true;
     }
     if (is("alt+up") || (is("up") && line.isEmpty)) return chat.takeBack();
+    if (is("ctrl+b") && chat.hasCommand) {
+      chat.moveCommand();
+      return true;
+    }
     if (is("down") && line.isEmpty) return this.#agents.enter(chat.children);
     if ((is("alt+enter") || data === "\x1b\r" || is("tab")) && chat.isWorking && !line.isEmpty) {
       chat.submit("after_answer");

@@ -220,6 +220,23 @@ export class Chat implements ChatActions {
     this.#report(work());
   }
 
+  /** Whether a command of the agent in front runs in the foreground. */
+  get hasCommand(): boolean {
+    const calls = this.front?.view.state.calls.values() ?? [];
+    return [...calls].some(({ name, askedMs }) => name === "Bash" && askedMs === null);
+  }
+
+  /** Ctrl+B. */
+  moveCommand(): void {
+    const uuid = this.front?.uuid;
+    if (uuid === null || uuid === undefined) return;
+    const work = async (): Promise<void> => {
+      const { moved } = await this.link.request("background_call", { uuid });
+      if (moved === 0) this.print("no command of the agent runs in the foreground");
+    };
+    this.#report(work());
+  }
+
   /** Ctrl+T. */
   listUnits(): void {
     this.#report(units(this));

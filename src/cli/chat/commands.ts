@@ -235,6 +235,7 @@ const KEYS: readonly [string, string][] = [
   ["ctrl-g", "write in $EDITOR"],
   ["ctrl-v", "attach the picture of the clipboard"],
   ["shift-tab", "the next mode: plan, outside, edits, off"],
+  ["ctrl-b", "move the agent's running command to the background"],
   ["ctrl-t", "the background units: their output, or stop one"],
   ["ctrl-o", "results in full or in short"],
   ["ctrl-c", "suspend the agent, then kill it; clear the line; leave"],

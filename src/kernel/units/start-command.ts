@@ -1,6 +1,6 @@
 /** Starts the program of a unit that is a command. Loaded with the first unit. */
 
-import { closeSync, mkdirSync } from "node:fs";
+import { appendFileSync, closeSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import {
   CommandUnit,
@@ -16,7 +16,7 @@ import { messageOf } from "../../lib/error-detail.ts";
 import type { UnitTrace } from "../../os/adopted-unit.ts";
 import type { Children } from "../../os/children.ts";
 import { libc } from "../../os/libc.ts";
-import { SyscallError, type UnitRequest } from "../../plugin/index.ts";
+import { type MoveRequest, SyscallError, type UnitRequest } from "../../plugin/index.ts";
 import type { RecordedUnit } from "../../store/runs/recorded-units.ts";
 import type { Process } from "../process/process.ts";
 import { exitCode } from "./restored-unit.ts";
@@ -24,7 +24,7 @@ import { exitCode } from "./restored-unit.ts";
 export { requireCommandKind };
 
 export interface CommandPorts {
-  children: Pick<Children, "startUnit" | "adoptUnit">;
+  children: Pick<Children, "startUnit" | "adoptUnit" | "askToBackground" | "movable">;
   clock: Clock;
   uuid(): string;
   /** What the programs of units change until the returned function is called is the run's. */
@@ -42,15 +42,60 @@ export interface UnitOwner {
 
 /** Starts a command as a unit. Its first line on disk is written before it runs. */
 export function startCommand(ports: CommandPorts, owner: UnitOwner, request: UnitRequest): CommandUnit {
-  const { clock, uuid } = ports;
+  const made = recordStart(ports, owner, request);
+  return unitOf(ports, owner, made, startProgram(ports, owner.proc, made.id, request));
+}
+
+/**
+ * Makes a running program of a call a unit. Its output comes by a pipe of this kernel, so no other adopts it: the next
+ * sweep ends it.
+ */
+export function moveCommand(
+  ports: CommandPorts,
+  owner: UnitOwner,
+  { pid, ...request }: MoveRequest,
+): CommandUnit {
+  const { children, warn } = ports;
   const { proc } = owner;
+  const move = children.movable(proc.uuid, pid);
+  if (!move) throw new SyscallError("NOT_FOUND", `Program ${pid} has exited.`);
+  const made = recordStart(ports, owner, { kind: "local_bash", ...request });
+  const { id } = made;
+  const path = join(proc.record.unitDir, `${id}.out`);
+  const output = OutputFile.create(path);
+  let isFull = false;
+  const child = move((data) => {
+    try {
+      appendFileSync(output, data);
+    } catch (thrown) {
+      if (!isFull) warn(`PID ${proc.pid}`, `output of unit ${id}: ${messageOf(thrown)}`);
+      isFull = true;
+    }
+  });
+  const exited = child.gone.then(() => closeSync(output)).then(() => child.exited());
+  return unitOf(ports, owner, made, {
+    program: { exited: () => exited, kill: () => child.end() },
+    file: outputFile(proc, path),
+  });
+}
+
+/** Writes the first line of a unit. */
+function recordStart(
+  ports: CommandPorts,
+  { proc }: UnitOwner,
+  request: CommandUnitFacts["request"],
+): CommandUnitFacts {
+  const { clock, uuid } = ports;
   const id = generateID(request.kind, uuid());
   const made = { id, agentId: proc.uuid, request, startedAtMs: clock.now() };
   const { timeoutMs: timeout_ms, stallMs: stall_ms } = request;
   mkdirSync(proc.record.unitDir, { recursive: true, mode: 0o700 });
-  const ts = new Date(clock.now()).toISOString();
-  proc.record.unit({ t: "started", ts, snapshot: firstSnapshot(made), timeout_ms, stall_ms });
-  return unitOf(ports, owner, made, startProgram(ports, proc, id, request));
+  proc.record.unit({ t: "started", ts: timeOf(ports), snapshot: firstSnapshot(made), timeout_ms, stall_ms });
+  return made;
+}
+
+function timeOf({ clock }: CommandPorts): string {
+  return new Date(clock.now()).toISOString();
 }
 
 /** Makes a unit of a program that a dead kernel has started. `runs`: it still does. */

@@ -1,5 +1,6 @@
 /** The background units of all processes: starts, ends and records them, and delivers their signals. */
 
+import type { CommandUnit } from "../../daemons/command-unit.ts";
 import { type Change, DaemonState, daemonNotFound } from "../../daemons/daemon-state.ts";
 import { newLifecycleSignal } from "../../daemons/signal.ts";
 import { isTerminal } from "../../daemons/snapshot.ts";
@@ -8,6 +9,7 @@ import {
   type Daemon,
   type DaemonKind,
   type DaemonSnapshot,
+  type MoveRequest,
   SyscallError,
   type UnitRequest,
   type Units as UnitService,
@@ -111,6 +113,7 @@ export class Units implements ResourceHolder {
         if (tool !== SHELL_TOOL) requireCommand(proc, request.command);
         return this.start(proc, request);
       },
+      move: (request) => this.move(proc, request),
       list: async (filter) => this.list(proc, filter),
       stop: (id) => this.stop(proc, id),
       output: (id) => this.output(proc, id),
@@ -119,16 +122,35 @@ export class Units implements ResourceHolder {
 
   /** Starts a command as a unit. */
   async start(proc: Process, request: UnitRequest): Promise<DaemonSnapshot> {
+    return this.#begin(proc, ({ requireCommandKind, startCommand }, owner) => {
+      requireCommandKind(request.kind);
+      return startCommand(this.#ports, owner, request);
+    });
+  }
+
+  /** Makes a running program of a call a unit. */
+  move(proc: Process, request: MoveRequest): Promise<DaemonSnapshot> {
+    return this.#begin(proc, ({ moveCommand }, owner) => moveCommand(this.#ports, owner, request));
+  }
+
+  /** Returns how many commands of a process's calls go to the background now. */
+  moveCalls(uuid: string): number {
+    return this.#ports.children.askToBackground(uuid);
+  }
+
+  async #begin(
+    proc: Process,
+    make: (commands: typeof import("./start-command.ts"), owner: UnitOwner) => CommandUnit,
+  ): Promise<DaemonSnapshot> {
     this.#requireRoom(proc);
     const owned = this.#ownedBy(proc);
     // Loaded with the first unit: most runs have none.
     owned.starting++;
     try {
-      const { requireCommandKind, startCommand } = await import("./start-command.ts");
-      requireCommandKind(request.kind);
+      const commands = await import("./start-command.ts");
       if (proc.stopped || proc.ending)
         throw new SyscallError("CLOSED", `Process ${proc.pid} is ending and starts no units.`);
-      const unit = startCommand(this.#ports, ownerOf(owned), request);
+      const unit = make(commands, ownerOf(owned));
       const snapshot = unit.snapshot();
       owned.ends.set(snapshot.id, unit.done);
       owned.state.register(unit);

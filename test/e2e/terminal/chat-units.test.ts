@@ -1,5 +1,7 @@
 import { expect, test } from "bun:test";
+import type { RecordedRequest } from "../../support/model-server/server.ts";
 import { Machine } from "../support/machine.ts";
+import { toolResults } from "../support/requests.ts";
 import { asked, chat, DOWN, EMPTY_LINE, ENTER, leave } from "./support.ts";
 
 const CTRL_T = "\x14";
@@ -54,4 +56,35 @@ test("a conversation counts its units, lists them with one key, and a signal beg
   expect(again.screen.text).toContain("start them");
   expect(again.screen.text).not.toContain("system-reminder");
   await leave(again);
+});
+
+const CTRL_B = "\x02";
+
+test("Ctrl+B moves a running command to the background: its call returns, and its end begins a turn", async () => {
+  await using machine = new Machine();
+  const command = "echo first; while [ ! -e go ]; do sleep 0.05; done; echo last; exit 3";
+  const model = await machine.model([
+    { tool_calls: [{ name: "Bash", input: { command, description: "wait for go" } }] },
+    { text: "I go on" },
+    { text: "it has ended" },
+  ]);
+  await using terminal = await chat(machine);
+  terminal.type(`start it${ENTER}`);
+  await terminal.until((text) => text.includes("first") && text.includes("ctrl-b: to the background"));
+  terminal.type(CTRL_B);
+  await terminal.until((text) => text.includes("I go on") && /· 1 unit/.test(text) && EMPTY_LINE.test(text));
+  expect(terminal.screen.text).toMatch(/unit b\w{8} \[local_bash\] started: wait for go/);
+  expect(terminal.screen.text).not.toContain("ctrl-b: to the background");
+  const [result = ""] = toolResults(model.requests[1] as RecordedRequest);
+  expect(result).toMatch(
+    /^first\n\[moved to the background by the user as unit (b\w{8})\. A message follows/,
+  );
+  const id = /unit (b\w{8})/.exec(result)?.[1] ?? "";
+  expect((await machine.ok(["units", "output", id])).stdout).toBe("first\n");
+
+  machine.write("go", "");
+  await terminal.until((text) => text.includes("it has ended") && EMPTY_LINE.test(text));
+  expect(asked(model.requests[2]).at(-1)).toMatch(/failed, exit code 3: wait for go\s+first\s+last/);
+  expect((await machine.ok(["units", "output", id])).stdout).toBe("first\nlast\n");
+  await leave(terminal);
 });

@@ -226,3 +226,47 @@ test("a resumed run reads once what became of its units, and reads their output"
   const said = textOf(h.requests.at(-1)).split(`unit ${id} [local_bash] killed`).length - 1;
   expect(said).toBe(1);
 });
+
+test("a command that is moved to the background outlives its call and its time limit, and ends with its agent", async () => {
+  await using h = harness(
+    script(
+      calls(["Bash", { command: "echo begun; sleep 1000", timeout_ms: 2_000 }]),
+      calls(["Bash", { command: "sleep 2.1" }]),
+      calls(["DaemonList", {}]),
+      calls(["Bash", { command: "true" }]),
+    ),
+  );
+  const pid = await h.spawn("serve", { max_steps: 4 });
+  const { uuid } = h.kernel.processes.identity(pid);
+  await until(() => h.kernel.units.moveCalls(uuid) === 1);
+  const { info } = await h.follow(pid);
+  expect(info.exit_reason).toBe("max_steps");
+  const { records } = await h.runs.steps(uuid);
+  const results = records.flatMap(({ tool_calls }) => tool_calls.map(({ result }) => result));
+  expect(results[0]).toMatch(/^(begun\n)?\[moved to the background by the user as unit b\w{8}\./);
+  expect(results[2]).toMatch(/^- b\w{8} \[local_bash\/running\] echo begun; sleep 1000 /);
+  expect(h.children.list()).toEqual([]);
+  expect((await h.runs.units(uuid)).records.at(-1)).toMatchObject({
+    snapshot: { status: "killed", metadata: { output: "begun\n" } },
+  });
+});
+
+test("a process at its limit of units keeps the command in the foreground", async () => {
+  await using h = harness(
+    script(
+      calls(background("sleep 100"), [
+        "Bash",
+        { command: "echo begun; until [ -e go ]; do sleep 0.02; done; echo done" },
+      ]),
+      calls(["Bash", { command: "true" }]),
+    ),
+  );
+  const pid = await h.spawn("serve", { max_steps: 2, limits: { ...h.opts().limits, live_units: 1 } });
+  h.leases--;
+  const { uuid } = h.kernel.processes.identity(pid);
+  await until(() => h.kernel.units.moveCalls(uuid) === 1);
+  await Bun.write(`${h.project}/go`, "");
+  const { info } = await h.follow(pid);
+  const { records } = await h.runs.steps(info.uuid);
+  expect(records[0]?.tool_calls[1]?.result).toBe("begun\ndone");
+});

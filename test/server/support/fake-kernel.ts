@@ -69,6 +69,7 @@ export class FakeKernel implements KernelApi {
     stop: async (id) => Promise.reject(daemonNotFound(id)),
     output: async (id) => Promise.reject(daemonNotFound(id)),
     list: () => [],
+    moveCalls: () => 0,
     isParked: () => false,
   };
   /** Processes that shutdown does not end, as if they were stuck. */
