@@ -1,11 +1,11 @@
 /** The conversations of the runs of one data folder, searched. They are indexed from steps.jsonl, a part at a time. */
 
-import { join } from "node:path";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { realFs, withFile } from "../files/fs-port.ts";
 import type { IndexFile } from "../files/index-file.ts";
 import { eachLine } from "../files/read-log.ts";
+import { TimeSlices } from "../files/time-slice.ts";
 import type { RecordKey } from "../runs/record-key.ts";
 import { STEPS } from "../runs/run-files.ts";
 import { RunRecords } from "../runs/run-records.ts";
@@ -21,8 +21,6 @@ const COLLECTION = "runs";
 const PART_BYTES = 256 * 1024;
 /** Where no file can be written: more is not indexed. */
 const MAX_MEMORY_BYTES = 64 * 1024 * 1024;
-/** Runs that are looked at in one piece of work. */
-const LOOKS = 200;
 /** How old the last look at all runs may be. */
 const LOOK_MS = 30_000;
 /** The runs that may grow are among the newest ones. */
@@ -49,10 +47,6 @@ export class ConversationIndex {
   readonly #indexed = new Map<string, Indexed>();
   /** Runs with steps that are not indexed, the newest last. */
   readonly #waiting = new Set<string>();
-  /** The names of all runs, sorted, as of the time of their folder. */
-  #names: { mtimeMs: number; uuids: string[] } | undefined;
-  /** Runs that a look at all of them has still to visit. */
-  #unseen: string[] = [];
   #looked = Number.NEGATIVE_INFINITY;
 
   constructor(file: IndexFile, dataDir: string, key: RecordKey) {
@@ -64,9 +58,9 @@ export class ConversationIndex {
     this.#key = key;
   }
 
-  /** How many runs are known to have steps that are not indexed, or were not looked at yet. */
+  /** How many runs are known to have steps that are not indexed. */
   get pending(): number {
-    return this.#waiting.size + this.#unseen.filter((uuid) => !this.#indexed.has(uuid)).length;
+    return this.#waiting.size;
   }
 
   /** Looks for new and grown runs. */
@@ -74,10 +68,14 @@ export class ConversationIndex {
     this.#texts.use(() => undefined);
     const uuids = await this.#list();
     const isAllDue = performance.now() - this.#looked > LOOK_MS;
-    for (const uuid of uuids.slice(-NEWEST)) this.#lookAt(uuid);
+    const slices = new TimeSlices();
+    // The newest ones last: they are indexed first.
+    for (const uuid of isAllDue ? uuids : uuids.slice(-NEWEST)) {
+      this.#lookAt(uuid);
+      await slices.pause();
+    }
     if (!isAllDue) return;
     this.#looked = performance.now();
-    this.#unseen = uuids.slice(0, -NEWEST);
     const there = new Set(uuids);
     for (const uuid of this.#indexed.keys()) if (!there.has(uuid)) this.#waiting.add(uuid);
   }
@@ -85,14 +83,10 @@ export class ConversationIndex {
   /** Does one piece of work. Returns false when nothing is left. */
   async work(): Promise<boolean> {
     const uuid = [...this.#waiting].at(-1);
-    if (uuid !== undefined) {
-      if (this.#texts.memoryBytes > MAX_MEMORY_BYTES) return false;
-      this.#waiting.delete(uuid);
-      if (await this.#index(uuid)) this.#waiting.add(uuid);
-      return true;
-    }
-    for (const one of this.#unseen.splice(-LOOKS)) this.#lookAt(one);
-    return this.#unseen.length > 0 || this.#waiting.size > 0;
+    if (uuid === undefined || this.#texts.memoryBytes > MAX_MEMORY_BYTES) return false;
+    this.#waiting.delete(uuid);
+    if (await this.#index(uuid)) this.#waiting.add(uuid);
+    return this.#waiting.size > 0;
   }
 
   /** The hits whose run and step are still there. */
@@ -111,17 +105,11 @@ export class ConversationIndex {
   }
 
   /** The runs of the data folder, oldest first: their names sort by time. */
-  async #list(): Promise<string[]> {
-    const before = realFs.stat(join(this.#runs.dataDir, "steps"));
-    if (before && before.mtimeMs === this.#names?.mtimeMs) return this.#names.uuids;
-    try {
-      const uuids = await this.#runs.uuids();
-      this.#names = { mtimeMs: before?.mtimeMs ?? Number.NaN, uuids };
-      return uuids;
-    } catch (error) {
+  #list(): Promise<string[]> {
+    return this.#runs.uuids().catch((error: unknown) => {
       if (!(error instanceof SyscallError)) throw error;
       return [];
-    }
+    });
   }
 
   #lookAt(uuid: string): void {
@@ -258,7 +246,6 @@ export class ConversationIndex {
   #reset(): void {
     this.#indexed.clear();
     this.#waiting.clear();
-    this.#unseen = [];
     this.#looked = Number.NEGATIVE_INFINITY;
   }
 
