@@ -153,7 +153,7 @@ class Drafting {
     const kept = applyCompaction(this.#old, { cut, summary: null }).slice(to);
     const space = this.#space - kept.reduce((sum, message) => sum + estimateMessage(message), 0);
     const most = Math.min(SUMMARY_TOKENS.most, Math.max(SUMMARY_TOKENS.least, space * SHARES.text));
-    const asked = await this.#ask(cut, most);
+    const asked = await this.#callModel(cut, most);
     const text = asked ?? digest(replaced, proc.conversation.summary?.text ?? null, most);
     const heard = replaced.findLast(({ role }, at) => role === "user" && at > 0)?.content;
     const first = this.#first();
@@ -196,7 +196,7 @@ class Drafting {
    * Asks the model for a summary; null if that fails. The request begins like the step's request, so that the
    * provider's prompt cache hits.
    */
-  async #ask(cut: Compaction["cut"], most: number): Promise<string | null> {
+  async #callModel(cut: Compaction["cut"], most: number): Promise<string | null> {
     const proc = this.#proc;
     const { request, targets } = this.#options;
     const last = instruction(Math.floor(most * WORDS_PER_TOKEN));
@@ -209,7 +209,7 @@ class Drafting {
     const call = new ModelCall(this.#parts, proc);
     try {
       const terms = { totalMs: proc.spec.opts.limits.compact_timeout, optional: true } as const;
-      const answer = await call.ask({ ...asked, turn: null, tools: this.#toolsFor(asked) }, terms);
+      const answer = await call.answer({ ...asked, turn: null, tools: this.#toolsFor(asked) }, terms);
       const ends = answer.stop_reason === "end_turn" || answer.stop_reason === "max_tokens";
       return answer.tool_calls.length === 0 && ends ? answer.content : null;
     } catch (thrown) {

@@ -20,7 +20,7 @@ import { isRetryable, outageWaitMs, RetrySchedule, retryLimitsOf } from "./retry
 const READ_LENGTH = 1024 * 1024;
 
 /** The steps of one answer. A program that calls tools itself makes several steps of it. */
-export interface AskEvents {
+export interface AnswerEvents {
   /** A step starts, and the budget covers it. Not called for a call that is not a step. */
   begin(): void;
   /** The program is about to call the first tool of this step. If absent, it may call none. */
@@ -29,7 +29,7 @@ export interface AskEvents {
   ended?(turn: ProgramTurn, usage: Usage): boolean;
 }
 
-interface AskOptions {
+interface AnswerOptions {
   /** 0 if the call is not a step of the run; default 1. */
   steps?: 0 | 1;
   /** Overrides the run's time limit of a model call. */
@@ -83,7 +83,7 @@ export class ModelCall {
   }
 
   /** One complete answer that is not a step, from a model that may call no tools itself. Throws as `converse` does. */
-  async ask(request: ModelRequest, options: Omit<AskOptions, "steps">): Promise<LLMAnswer> {
+  async answer(request: ModelRequest, options: Omit<AnswerOptions, "steps">): Promise<LLMAnswer> {
     const answer = await this.converse(request, { begin: () => undefined }, { ...options, steps: 0 });
     if (!answer) throw new SyscallError("INTERNAL", "A model call without tool calls gave no answer.");
     return answer;
@@ -91,29 +91,29 @@ export class ModelCall {
 
   /**
    * The complete answer, or of an answer in several steps the last step's part. Returns undefined if `ended` wants no
-   * more, or if the answer broke off after calls that must not be repeated: then ask again with their results. Throws
+   * more, or if the answer broke off after calls that must not be repeated: then call again with their results. Throws
    * a RunError that ends the run, or the signal's reason. If the provider asks for too long a wait, the run suspends
    * itself. If the model fails, the run's next model is asked in the same step.
    */
   async converse(
     request: ModelRequest,
-    events: AskEvents,
-    options: AskOptions = {},
+    events: AnswerEvents,
+    options: AnswerOptions = {},
   ): Promise<LLMAnswer | undefined> {
     for (let begun = false; ; begun = true) {
       const { provider, effort } = this.#proc.model;
-      const asked = { ...request, model: provider.model, effort: request.effort && effort };
-      const answer = await this.#attempt(asked, events, begun, options);
-      if (answer !== ASK_AGAIN) return answer;
+      const sent = { ...request, model: provider.model, effort: request.effort && effort };
+      const answer = await this.#attempt(sent, events, begun, options);
+      if (answer !== CALL_AGAIN) return answer;
     }
   }
 
   async #attempt(
     request: ModelRequest,
-    events: AskEvents,
+    events: AnswerEvents,
     begun: boolean,
-    options: AskOptions,
-  ): Promise<LLMAnswer | undefined | typeof ASK_AGAIN> {
+    options: AnswerOptions,
+  ): Promise<LLMAnswer | undefined | typeof CALL_AGAIN> {
     this.#optional = options.optional === true;
     const charge = new CallCharge(this.#proc, await this.#reserve(request, options));
     if (!begun && options.steps !== 0) events.begin();
@@ -146,7 +146,7 @@ export class ModelCall {
     const isNone = again || (this.#proc.work.interrupted && !answer && this.#proc.work.arriving === "");
     const usage = this.#pay(charge, answer?.usage, isNone ? 0 : options.steps);
     this.#paid = usage;
-    if (again) return ASK_AGAIN;
+    if (again) return CALL_AGAIN;
     if (end?.error !== undefined) throw end.error;
     if (retry) {
       progress.onRetry(retry);
@@ -191,7 +191,7 @@ export class ModelCall {
   }
 
   /** Lets a program that is the model call tools; each of its turns is a step. */
-  #acceptCalls(events: AskEvents, charge: CallCharge): ProgramToolCalls | undefined {
+  #acceptCalls(events: AnswerEvents, charge: CallCharge): ProgramToolCalls | undefined {
     if (!events.called || !this.#runsTools()) return undefined;
     return new ProgramToolCalls(this.#parts, this.#proc, {
       called: (text, reasoning) => events.called?.(text, reasoning),
@@ -207,7 +207,7 @@ export class ModelCall {
   }
 
   /** Reserves the call's budget, and lowers its output limit to what is left. Throws if the call does not fit. */
-  async #reserve(request: ModelRequest, { steps, optional }: AskOptions): Promise<CallBudget> {
+  async #reserve(request: ModelRequest, { steps, optional }: AnswerOptions): Promise<CallBudget> {
     const { spec, model, work } = this.#proc;
     const { provider, estimate } = model;
     const input = estimate.of(request);
@@ -224,7 +224,7 @@ export class ModelCall {
     return budget;
   }
 
-  #call(request: ModelRequest, observer: GateObserver, { totalMs }: AskOptions): Promise<LLMAnswer> {
+  #call(request: ModelRequest, observer: GateObserver, { totalMs }: AnswerOptions): Promise<LLMAnswer> {
     const { debug, gate } = this.#parts;
     const proc = this.#proc;
     const { limits } = proc.spec.opts;
@@ -316,7 +316,7 @@ export class ModelCall {
 type Ending = { error?: unknown } | undefined;
 
 /** The step is not over: ask the run's new key or model. */
-const ASK_AGAIN = Symbol("again");
+const CALL_AGAIN = Symbol("again");
 
 /** Thrown when no further step is wanted. */
 const STOP = Symbol("no more");

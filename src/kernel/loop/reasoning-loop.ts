@@ -1,4 +1,4 @@
-/** The reasoning loop of a process: it asks the model and runs the tool calls of its answers, step by step. */
+/** The reasoning loop of a process: it calls the model and runs the tool calls of its answers, step by step. */
 
 import { type LLMAnswer, type Message, SyscallError, type Usage } from "../../plugin/index.ts";
 import { noUsage } from "../../run/usage.ts";
@@ -8,7 +8,7 @@ import { Compactor, isTooLong } from "../conversation/compactor.ts";
 import { toolMessage } from "../conversation/messages.ts";
 import { RunError } from "../errors/kernel-errors.ts";
 import { userText } from "../ipc/wording.ts";
-import { type AskEvents, ModelCall } from "../llm/model-call.ts";
+import { type AnswerEvents, ModelCall } from "../llm/model-call.ts";
 import type { Process } from "../process/process.ts";
 import type { OpenStep } from "../process/run-progress.ts";
 import type { FinishedStep } from "../process/step-record.ts";
@@ -53,7 +53,7 @@ export async function reason(parts: Processes, proc: Process): Promise<RunOutcom
   }
 }
 
-class ReasoningLoop implements AskEvents {
+class ReasoningLoop implements AnswerEvents {
   readonly #parts: Processes;
   readonly #proc: Process;
   #guard: LoopGuard;
@@ -110,7 +110,7 @@ class ReasoningLoop implements AskEvents {
       proc.work.underway = "model";
       await this.#compactor.beforeStep(() => this.#next.build());
       proc.work.signal.throwIfAborted();
-      answer = await this.#ask();
+      answer = await this.#callModel();
     } catch (thrown) {
       if (proc.stopped) throw thrown;
       if (proc.work.interrupted) return this.#interruptedAnswer();
@@ -137,7 +137,7 @@ class ReasoningLoop implements AskEvents {
     return outcome?.kind === "finished" ? this.end.complete(outcome) : this.end.unlessInChat(outcome);
   }
 
-  // AskEvents. Methods instead of closures per call, because thousands of processes may wait for an answer.
+  // AnswerEvents. Methods instead of closures per call, because thousands of processes may wait for an answer.
 
   begin(): void {
     this.#proc.run.step++;
@@ -289,8 +289,8 @@ class ReasoningLoop implements AskEvents {
     return this.#applyAnswer(this.#ts, assistant, answer, { interrupted: true });
   }
 
-  /** Asks the model. If it rejects the conversation as too long, compacts it and asks once more. */
-  async #ask(): Promise<LLMAnswer | undefined> {
+  /** Calls the model. If it rejects the conversation as too long, compacts it and calls once more. */
+  async #callModel(): Promise<LLMAnswer | undefined> {
     try {
       return await this.#model.converse(this.#next.build(), this);
     } catch (thrown) {
