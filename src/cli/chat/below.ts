@@ -59,7 +59,7 @@ export class BelowLine {
 
   /** What stays below a question that takes the place of the input line. */
   foot(columns: number): string[] {
-    return this.#bottom(columns, "");
+    return [...this.#waiting(columns), ...this.#bottom(columns, "")];
   }
 
   #bottom(columns: number, hint: string): string[] {

@@ -100,6 +100,20 @@ test("/allow lets calls pass without a question, before the first message and af
   await leave(terminal);
 });
 
+test("a message that is sent beside a question is shown as waiting, with the question", async () => {
+  await using machine = new Machine();
+  machine.config({ ask: "chat" });
+  await machine.model([bash("env touch a"), { text: "made" }]);
+  await using terminal = await chat(machine, [], { columns: 90, rows: 30 });
+  terminal.type(`begin${ENTER}`);
+  await takesKeys(terminal, /needs your answer[\s\S]*No/);
+  terminal.type("be quick");
+  await terminal.until(/Waiting for permission[\s\S]*be quick/);
+  terminal.type(ENTER);
+  await terminal.until(/needs your answer[\s\S]*No[\s\S]*next step: be quick/);
+  expect(machine.has("a")).toBe(false);
+});
+
 test("a question of a conversation that its user has left waits, and is shown again", async () => {
   await using machine = new Machine();
   machine.config({ ask: "chat", question_timeout: "1s" });
