@@ -43,7 +43,6 @@ export const WEB_SEARCH = {
     required: ["query"],
     additionalProperties: false,
   },
-  subject: "query",
   timeoutMs: TIMEOUT_MS,
   annotations: { readOnlyHint: true, openWorldHint: true },
 } as const satisfies ToolDef;

@@ -63,6 +63,12 @@ export function subjectKind(tool: ToolFacts): SubjectKind {
   return tool.kind ?? (PATH_LIKE.test(tool.subject ?? "") ? "path" : "command");
 }
 
+/** An address as one quoted word, in the form that its request has: `&` and `?` are no signs of a shell. */
+function urlWord(subject: string | undefined): string | undefined {
+  const url = URL.parse(subject ?? "");
+  return url === null ? subject : `'${url.href.replaceAll("'", "%27")}'`;
+}
+
 /** Computes costly parts once, on first use. */
 export class CallView {
   readonly call: Call;
@@ -104,7 +110,9 @@ export class CallView {
   }
 
   get commandLine(): CommandLine {
-    this.#line ??= { read: readCommandLine(this.call.subject) };
+    this.#line ??= {
+      read: readCommandLine(this.tool?.subject === "url" ? urlWord(this.call.subject) : this.call.subject),
+    };
     return this.#line.read;
   }
 

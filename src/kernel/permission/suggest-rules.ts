@@ -11,7 +11,7 @@ const MAX_RULES = 3;
 
 /**
  * Returns rules that together cover this call and others like it: for a command its program and subcommand, or the
- * whole command where its arguments may name a program; for a file that file; else the tool. Empty when no rule can be
+ * whole command where its arguments may name a program; for a file that file; for an address its host; else the tool. Empty when no rule can be
  * shown that covers it.
  */
 export function suggestRules(view: CallView, ports: AskPorts): string[] {
@@ -45,7 +45,9 @@ function ruleOf(view: CallView, tool: string): string[] {
   if (view.tool?.subject === undefined) return [tool];
   if (view.kind === "path") return fileRules(view);
   const { subject = "" } = view.call;
-  return PLAIN.test(subject) ? [`${tool}(${subject})`] : [];
+  const url = URL.parse(subject);
+  const pattern = url !== null && /^https?:$/.test(url.protocol) ? `${url.origin}/*` : subject;
+  return PLAIN.test(pattern.replace(/\/\*$/, "")) ? [`${tool}(${pattern})`] : [];
 }
 
 function fileRules(view: CallView): string[] {

@@ -594,6 +594,8 @@ describe("always offers", () => {
     ["Write(.github/a.yml)", ["Write(.github/a.yml)"]],
     ["Write(/etc/hosts)", ["Write(/etc/**)"]],
     ["Write(/home/u/project/../notes.md)", ["Write(/home/u/notes.md)"]],
+    ["WebFetch(https://docs.example.com/a/b?c=1&d=2)", ["WebFetch(https://docs.example.com/*)"]],
+    ["WebFetch(http://[::1]:80/a)", []],
     ["mcp__x__put", ["mcp__x__put"]],
     ["/dev/shell", []],
   ])("for %s the rules %p", (text, rules) => {
