@@ -14,8 +14,9 @@ export function framed(tag: string, text: string, attributes: Readonly<Record<st
 /** The tag itself if the text does not use it, else the tag with the lowest number that the text does not use. */
 function unusedTag(tag: string, text: string): string {
   // Case, spaces and a slash count as nothing: a model reads `< /TAG` as the end, too.
-  const uses = text.matchAll(new RegExp(`<[\\s/]*${tag}(?:-(\\d+))?(?![\\w-])`, "gi"));
-  const taken = new Set(Array.from(uses, ([, number]) => number ?? "1"));
+  const uses = new RegExp(`<[\\s/]*${tag}(?:-(\\d+))?(?![\\w-])`, "gi");
+  const taken = new Set<string>();
+  for (let use = uses.exec(text); use !== null; use = uses.exec(text)) taken.add(use[1] ?? "1");
   let free = 1;
   while (taken.has(String(free))) free += 1;
   return free === 1 ? tag : `${tag}-${free}`;
