@@ -287,6 +287,17 @@ test("a run can signal and suspend only its own tree, itself included", async ()
   await machine.run(["kill", "1"]);
 });
 
+test("a run that would wait for its own end is refused at once", async () => {
+  await using machine = new Machine();
+  const commands = ["attach", "wait"].map((one) => `${RNIX} ${one} $RNIX_UNIT 2>&1; echo "code $?"`);
+  const model = await machine.play({ "try it": [bash(commands.join("; ")), says("tried")] });
+  const { receipt } = await verdict(machine, ["try it"]);
+  expect(receipt).toMatchObject({ exit_code: 0 });
+  const [result = ""] = toolResults(model.last);
+  expect(result.match(/would wait for its own end/g)).toHaveLength(2);
+  expect(result.match(/^code [1-9]\d*$/gm)).toHaveLength(2);
+});
+
 describe("the environment of a tool", () => {
   test("has no key, nor has the daemon's, nor any file that is written", async () => {
     await using machine = new Machine();

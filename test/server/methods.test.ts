@@ -108,6 +108,17 @@ describe.if(process.platform === "linux")("the identity of a client", () => {
   );
 });
 
+describe("attach and wait", () => {
+  test("are refused at once for the run itself, which would wait for its own end", async () => {
+    await using server = await serve("memory");
+    const { pid, uuid } = await server.detached();
+    const inside = await server.client(uuid);
+    const refused = { code: "INVALID", message: expect.stringContaining(`rnix show ${pid}`) };
+    expect(await refusal(inside.open("attach", { uuid }))).toMatchObject(refused);
+    expect(await refusal(inside.request("wait", { pid }))).toMatchObject(refused);
+  });
+});
+
 describe("attach", () => {
   test("follows a live run from its current position to its end, for several clients", async () => {
     await using server = await serve("memory");

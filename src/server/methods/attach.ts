@@ -5,7 +5,8 @@ import { Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import type { StreamReply } from "../connection/stream-reply.ts";
 import { streamMethod } from "./method.ts";
-import { findLiveRun, refOf } from "./shared/find-run.ts";
+import { findOtherRun } from "./shared/find-own-run.ts";
+import { refOf } from "./shared/find-run.ts";
 import { completeEvent, spawnEvent, toStreamEvent, until } from "./shared/stream-events.ts";
 import { canAnswer } from "./shared/stream-run.ts";
 
@@ -14,7 +15,7 @@ export const attach = streamMethod({
   /** `attended`: a person is at the client's terminal, who can answer questions. */
   payload: () => Target().extend({ attended: z.boolean().optional() }),
   async handle(payload, services, out: StreamReply<ProcRef>, caller): Promise<void> {
-    const found = await findLiveRun(services, payload, "followed");
+    const found = await findOtherRun(services, payload, caller, "followed");
     const ref = refOf(found.info);
     if (!found.live) {
       await out.accept(ref);

@@ -7,7 +7,7 @@ import { Target } from "../../protocol/fields.ts";
 import type { Receipt } from "../../protocol/methods.ts";
 import type { Services } from "../services.ts";
 import { method } from "./method.ts";
-import { findLiveRun } from "./shared/find-run.ts";
+import { findOtherRun } from "./shared/find-own-run.ts";
 import { receiptOf } from "./shared/receipt.ts";
 import { until } from "./shared/stream-events.ts";
 
@@ -18,7 +18,7 @@ import { until } from "./shared/stream-events.ts";
 export const wait = method({
   payload: () => Target().extend({ timeout_ms: z.int().positive().optional() }),
   async handle(payload, services, caller): Promise<Receipt> {
-    const found = await findLiveRun(services, payload, "waited for");
+    const found = await findOtherRun(services, payload, caller, "waited for");
     if (!found.live) return receiptOf(found.info);
     const giveUp = new AbortController();
     const timer =

@@ -3,6 +3,7 @@
 import type { ProcInfo } from "../../../kernel/types.ts";
 import { SyscallError } from "../../../plugin/index.ts";
 import type { Target } from "../../../protocol/methods.ts";
+import type { Caller } from "../../connection/caller.ts";
 import type { Services } from "../../services.ts";
 import { type FoundRun, findLiveRun, requireAgent } from "./find-run.ts";
 
@@ -49,6 +50,35 @@ export function requireDescendant(
     "PERMISSION",
     `PID ${pid} (${uuid}) was not spawned by the run that asks (${unit}): from inside a run only itself and what is below it can be ${toDo}. For any other, use your own terminal.`,
   );
+}
+
+/**
+ * Finds a run whose end the client waits for. Fails with INVALID for the client's own run: it ends only after the
+ * programs of its call, so both would wait without an end.
+ */
+export async function findOtherRun(
+  services: Services,
+  target: Target,
+  caller: Caller,
+  toDo: string,
+): Promise<FoundRun> {
+  const found = await findLiveRun(services, target, toDo);
+  if (!found.live || found.info.uuid !== unitOrUnknown(caller)) return found;
+  const { pid } = found.info;
+  throw new SyscallError(
+    "INVALID",
+    `PID ${pid} can't be ${toDo} from inside itself: the command would wait for its own end. \`rnix show ${pid}\` prints its state at once.`,
+  );
+}
+
+/** A program of a run that has ended, or of another kernel's, may still follow the runs of this one. */
+function unitOrUnknown(caller: Caller): string | undefined {
+  try {
+    return caller.unit();
+  } catch (thrown) {
+    if (thrown instanceof SyscallError) return undefined;
+    throw thrown;
+  }
 }
 
 /** An ended process counts as a descendant of its parent if that is alive. Each counts as its own descendant. */
