@@ -1,6 +1,6 @@
 /** Runs one command line. */
 
-import { SyscallError } from "../plugin/index.ts";
+import { SyscallError } from "../plugin/errors.ts";
 import type { Command } from "./command.ts";
 import { COMMANDS } from "./commands.ts";
 import { EXIT, exitCodeOf, usageError } from "./exit.ts";

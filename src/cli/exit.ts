@@ -1,6 +1,6 @@
 /** The exit codes of commands, and which error leads to which code. */
 
-import { type Code, SyscallError } from "../plugin/index.ts";
+import { type Code, SyscallError } from "../plugin/errors.ts";
 
 /** Exit codes of the commands. A run's own exit code is passed on unchanged. */
 export const EXIT = {

@@ -3,7 +3,7 @@
 import { MAX_AGE_MS, parseDuration } from "../lib/duration.ts";
 import { nearestName } from "../lib/edit-distance.ts";
 import { splitToolRules } from "../lib/tool-rules.ts";
-import { SyscallError } from "../plugin/index.ts";
+import { SyscallError } from "../plugin/errors.ts";
 import { usageError } from "./exit.ts";
 
 /**

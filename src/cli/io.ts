@@ -2,7 +2,7 @@
 
 import type { Client } from "../client/client.ts";
 import type { SessionOptions } from "../client/session.ts";
-import { SyscallError } from "../plugin/index.ts";
+import { SyscallError } from "../plugin/errors.ts";
 
 /** An output for text, written in order. `drained` bounds the buffer for a slow reader. */
 export interface Output {

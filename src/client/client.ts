@@ -1,7 +1,7 @@
 /** A client's connection to a server: requests, answers and streams. */
 
 import { type Clock, realClock } from "../lib/clock.ts";
-import { CODES, type Code, SyscallError } from "../plugin/index.ts";
+import { CODES, type Code, SyscallError } from "../plugin/errors.ts";
 import { encode, type Frame, Framer, MAX_ANSWER_BYTES } from "../protocol/frame.ts";
 import type { Response, StreamEvent, WireError } from "../protocol/methods.ts";
 import type {

@@ -5,7 +5,7 @@ import { type Env, thisUser, userPaths } from "../config/environment/paths.ts";
 import { type Clock, realClock } from "../lib/clock.ts";
 import { readRegularSync } from "../lib/regular-file.ts";
 import type { SettingValues } from "../options/settings.ts";
-import { SyscallError } from "../plugin/index.ts";
+import { SyscallError } from "../plugin/errors.ts";
 import { daemonLogPath } from "../protocol/daemon-log-path.ts";
 import { PROTOCOL } from "../protocol/frame.ts";
 import type { PingPayload } from "../protocol/methods.ts";

@@ -1,7 +1,7 @@
 /** Opens the server that a command talks to: the daemon, or one inside the command. */
 
 import type { Env } from "../config/environment/paths.ts";
-import { SyscallError } from "../plugin/index.ts";
+import { SyscallError } from "../plugin/errors.ts";
 import { commit, version } from "../version.ts";
 import { Client } from "./client.ts";
 import type { DaemonOptions } from "./daemon.ts";

@@ -1,7 +1,7 @@
 /** The transport between a command and the daemon. */
 
 import type { Clock } from "../lib/clock.ts";
-import { SyscallError } from "../plugin/index.ts";
+import { SyscallError } from "../plugin/errors.ts";
 import type { Pipe, PipeListener } from "./pipe.ts";
 
 /**

@@ -1,6 +1,6 @@
 /** The message and the system's code of what was thrown, and copies of an error with more detail. */
 
-import { SyscallError, type SyscallErrorDetail } from "../plugin/index.ts";
+import { SyscallError, type SyscallErrorDetail } from "../plugin/errors.ts";
 
 /** The message of an error; anything else that was thrown, as text. */
 export function messageOf(thrown: unknown): string {

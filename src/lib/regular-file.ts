@@ -2,7 +2,7 @@
 
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats, statSync } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
-import { SyscallError } from "../plugin/index.ts";
+import { SyscallError } from "../plugin/errors.ts";
 import { errnoOf } from "./error-detail.ts";
 
 /** Without O_NONBLOCK a FIFO would block the open; without O_NOCTTY a terminal could become ours. */

@@ -1,7 +1,7 @@
 /** The table of run options: each one's name, values, flag and sources, and what becomes of it. */
 
 import { ASK_MODES } from "../lib/ask-modes.ts";
-import { EFFORTS } from "../plugin/index.ts";
+import { EFFORTS } from "../plugin/model.ts";
 import type { RunOption } from "./run-option.ts";
 import { run } from "./setting.ts";
 

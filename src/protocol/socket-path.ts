@@ -2,7 +2,7 @@
 
 import { lstatSync, mkdirSync } from "node:fs";
 import { dirname } from "node:path";
-import { SyscallError } from "../plugin/index.ts";
+import { SyscallError } from "../plugin/errors.ts";
 
 /** Creates the folder of the socket with mode 0700 if it does not exist. */
 export function makeSocketFolder(socket: string, uid: number): void {

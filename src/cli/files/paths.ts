@@ -2,7 +2,7 @@
 
 import { realpathSync, statSync } from "node:fs";
 import { resolve } from "node:path";
-import { SyscallError } from "../../plugin/index.ts";
+import { SyscallError } from "../../plugin/errors.ts";
 import { usageError } from "../exit.ts";
 import type { Io } from "../io.ts";
 

@@ -1,7 +1,7 @@
 /** Follows a run over lost connections to the daemon. */
 
 import { isServerError } from "../../client/client.ts";
-import { SyscallError } from "../../plugin/index.ts";
+import { SyscallError } from "../../plugin/errors.ts";
 import type { ProcRef, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Io, Session } from "../io.ts";
 import type { Follower } from "./follow.ts";

@@ -1,7 +1,7 @@
 /** Follows a run and prints its events in the requested form. */
 
 import { messageOf } from "../../lib/error-detail.ts";
-import { CODES, type Code, SyscallError } from "../../plugin/index.ts";
+import { CODES, type Code, SyscallError } from "../../plugin/errors.ts";
 import type { BegunRun, ProcRef, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import { EXIT, errorCodeOf, exitCodeOf } from "../exit.ts";
 import type { Io } from "../io.ts";

@@ -3,7 +3,7 @@
 import { isServerError } from "../../client/client.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import { SIGINT } from "../../lib/signals.ts";
-import { SyscallError } from "../../plugin/index.ts";
+import { SyscallError } from "../../plugin/errors.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import type { Io, Session } from "../io.ts";
 

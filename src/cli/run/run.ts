@@ -1,7 +1,7 @@
 /** Runs an agent from a command: spawns or resumes it, follows it, and returns its exit code. */
 
 import type { Stream } from "../../client/client.ts";
-import { SyscallError } from "../../plugin/index.ts";
+import { SyscallError } from "../../plugin/errors.ts";
 import type { Receipt } from "../../protocol/methods.ts";
 import { EXIT } from "../exit.ts";
 import { environment, type Io, type Session, type Wire } from "../io.ts";

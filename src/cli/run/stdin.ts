@@ -1,7 +1,7 @@
 /** Reads what a command takes from stdin: its intent or message, or text that is attached to one. */
 
 import { formatDuration } from "../../lib/duration.ts";
-import { SyscallError } from "../../plugin/index.ts";
+import { SyscallError } from "../../plugin/errors.ts";
 import { usageError } from "../exit.ts";
 import { bool } from "../flags.ts";
 import { environment, type Io } from "../io.ts";

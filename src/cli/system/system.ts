@@ -1,7 +1,7 @@
 /** The real outside world of the commands. */
 
 import type { Stats } from "node:fs";
-import { SyscallError } from "../../plugin/index.ts";
+import { SyscallError } from "../../plugin/errors.ts";
 import type { Input, Io, Output } from "../io.ts";
 import { SystemTerminal } from "./system-terminal.ts";
 import { type Sink, TerminalSink } from "./terminal-sink.ts";

@@ -3,7 +3,7 @@
 import { existsSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import { errnoOf } from "../../lib/error-detail.ts";
-import { SyscallError } from "../../plugin/index.ts";
+import { SyscallError } from "../../plugin/errors.ts";
 import { canWrite, isClosedByOwner } from "../files/file.ts";
 import { temporaryDataDir } from "./temporary-data.ts";
 

@@ -3,7 +3,7 @@
 import { lstatSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { errnoOf } from "../../lib/error-detail.ts";
-import { SyscallError } from "../../plugin/index.ts";
+import { SyscallError } from "../../plugin/errors.ts";
 
 /**
  * The user's data folder below a temporary folder, for a user without a writable HOME. Made 0700. Fails with PERMISSION

@@ -18,7 +18,7 @@ import {
 import { dirname, join } from "node:path";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { readRegularSync } from "../../lib/regular-file.ts";
-import { SyscallError } from "../../plugin/index.ts";
+import { SyscallError } from "../../plugin/errors.ts";
 
 /** Configuration is written by people: a larger file is a mistake. */
 const MAX_BYTES = 1024 ** 2;
