@@ -30,6 +30,7 @@ const QUIETED =
   /^(?:core\.(?:fsmonitor|hookspath)|log\.showsignature|gpg\.|remote\.\*\.|extensions\.partialclone|protocol\.)/;
 /** What Git LFS writes there. */
 const LFS = /^git-lfs (?:clean|smudge|filter-process)(?: --)?(?: %f)?$/;
+const WORK_TREE = "core.worktree";
 const MAX_BYTES = 200_000_000;
 const HOOK = "post-index-change";
 const SECTION = /^\s*\[\s*([A-Za-z0-9-]+)(\.[^\]"]*|\s+"(?:[^"\\]|\\.)*")?\s*\]/;
@@ -64,11 +65,15 @@ function inWorkTree(top: string, isQuiet: boolean, depth: number): string | null
   const own = resolve(top, link.trim());
   const common = resolve(own, textOf(join(own, "commondir"))?.trim() ?? ".");
   if (!isQuiet && existsSync(join(common, "hooks", HOOK))) return `the hook ${HOOK}`;
+  let namesWorkTree = false;
   for (const file of [join(common, "config"), join(own, "config.worktree")]) {
-    const found = actingIn(textOf(file) ?? "", top, isQuiet);
-    if (found !== null) return found;
+    const settings = settingsIn(textOf(file) ?? "");
+    if (settings === null) return "a line that is not understood";
+    const found = settings.find(({ name, value }) => !isHarmless(name, value, { top, own, isQuiet }));
+    if (found) return `\`${found.name}\``;
+    namesWorkTree ||= settings.some(({ name }) => name === WORK_TREE);
   }
-  const elsewhere = leadingElsewhere({ entry, own, common, isFile: stat.isFile() });
+  const elsewhere = leadingElsewhere({ entry, own, common, isFile: stat.isFile(), namesWorkTree });
   if (elsewhere !== null) return elsewhere;
   const submodules = submodulesOf(own);
   if (submodules === null) return "an index that is not understood";
@@ -90,13 +95,16 @@ interface Repository {
   own: string;
   common: string;
   isFile: boolean;
+  /** Its configuration does, and leads back to the folder of `entry`: other values are not harmless. */
+  namesWorkTree: boolean;
 }
 
-/** Of a file `.git`, only a linked work tree of git's leads to a repository that leads back to it. */
-function leadingElsewhere({ entry, own, common, isFile }: Repository): string | null {
-  const back = isFile ? resolve(own, textOf(join(own, "gitdir"))?.trim() ?? ".") : entry;
+/** A file `.git` leads to a repository that leads back to it, as of a linked work tree or a submodule of git's. */
+function leadingElsewhere({ entry, own, common, isFile, namesWorkTree }: Repository): string | null {
+  const isSubmodule = isFile && namesWorkTree && common === own;
+  const back = isFile && !isSubmodule ? resolve(own, textOf(join(own, "gitdir"))?.trim() ?? ".") : entry;
   if (realOrSame(back) !== realOrSame(entry)) return "a .git that leads elsewhere";
-  if (common !== (isFile ? dirname(dirname(own)) : own)) return "a .git that leads elsewhere";
+  if (common !== (isFile && !isSubmodule ? dirname(dirname(own)) : own)) return "a .git that leads elsewhere";
   if (existsSync(join(common, "objects/info/alternates"))) return "the objects of another folder";
   for (const dir of new Set([own, common].flatMap((top) => [...LINKABLE].map((name) => join(top, name))))) {
     if (!existsSync(dir)) continue;
@@ -107,7 +115,9 @@ function leadingElsewhere({ entry, own, common, isFile }: Repository): string | 
   return null;
 }
 
-function actingIn(config: string, top: string, isQuiet: boolean): string | null {
+/** null for a line that is not understood. */
+function settingsIn(config: string): { name: string; value: string }[] | null {
+  const settings: { name: string; value: string }[] = [];
   let section = "";
   for (const line of config.split(/\r?\n/)) {
     const [header = "", name, sub] = SECTION.exec(line) ?? [];
@@ -116,15 +126,21 @@ function actingIn(config: string, top: string, isQuiet: boolean): string | null 
     if (/^\s*(?:[#;].*)?$/.test(rest)) continue;
     const [, key, value = ""] = SETTING.exec(rest) ?? [];
     // A value that goes on in the next line may look like a section.
-    if (key === undefined || section === "" || rest.endsWith("\\")) return "a line that is not understood";
-    const setting = `${section}.${key.toLowerCase()}`;
-    if (!isHarmless(setting, value, top, isQuiet)) return `\`${setting}\``;
+    if (key === undefined || section === "" || rest.endsWith("\\")) return null;
+    settings.push({ name: `${section}.${key.toLowerCase()}`, value });
   }
-  return null;
+  return settings;
 }
 
-function isHarmless(setting: string, value: string, top: string, isQuiet: boolean): boolean {
+function isHarmless(
+  setting: string,
+  value: string,
+  { top, own, isQuiet }: { top: string; own: string; isQuiet: boolean },
+): boolean {
   if (HARMLESS.test(setting) || (isQuiet && QUIETED.test(setting))) return true;
+  // Git writes it into the repository of each submodule. Of a value in quotes, or with a comment, git reads another.
+  if (setting === WORK_TREE)
+    return /^[^"\\#;]+$/.test(value) && realOrSame(resolve(own, value)) === realOrSame(top);
   if (setting === "blame.ignorerevsfile")
     return /^[\w./-]+$/.test(value) && isWithin(realOrSame(top), realOrSame(resolve(top, value)));
   if (setting === "core.fsmonitor") return /^(?:true|false)?$/.test(value);

@@ -407,6 +407,26 @@ test("git is asked for where a submodule's configuration names a program", async
   expect(machine.has("ran")).toBe(false);
 });
 
+test("git is not asked for in a repository with submodules of git's, unless one leads elsewhere", async () => {
+  await using machine = new Machine({ git: true });
+  const as = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "protocol.file.allow=always"];
+  machine.git("init", "--quiet", "origin");
+  machine.git("-C", "origin", ...as, "commit", "--quiet", "--allow-empty", "-m", "a");
+  machine.git(...as, "submodule", "--quiet", "add", "./origin", "libs/sub");
+  const commands = ["git status", "git -C libs/sub log --oneline", "cd libs/sub && git diff"];
+  for (const result of await resultsOf(machine, commands)) expect(result).not.toContain("(asked because ");
+  const at = ["config", "--file", ".git/modules/libs/sub/config", "core.worktree"];
+  for (const elsewhere of ["../../../..", "/", "../../../../libs"]) {
+    machine.git(...at, elsewhere);
+    for (const result of await resultsOf(machine, commands))
+      expect(result).toContain("(asked because `git` would follow `core.worktree` of the repository)");
+  }
+  machine.git("config", "--file", ".git/modules/libs/sub/config", "--unset", "core.worktree");
+  machine.git("config", "--file", ".git/modules/libs/sub/config", "user.worktree", "../../../../libs/sub");
+  for (const result of await resultsOf(machine, commands))
+    expect(result).toContain("(asked because `git` would follow a .git that leads elsewhere");
+});
+
 test("beside an allowed program, git is asked for where the repository names a monitor", async () => {
   await using machine = new Machine({ git: true });
   const program = trap(machine);
