@@ -119,6 +119,21 @@ export interface UnitRequest {
   stallMs?: number;
 }
 
+/** A unit that a driver runs itself. */
+export interface RegisterRequest {
+  kind: "lsp";
+  description: string;
+  metadata: LSPMeta;
+}
+
+export interface UnitUpdate {
+  metadata?: LSPMeta;
+  /** Is appended: the newest 64 KiB stay. */
+  output?: string;
+  event?: string;
+  status?: "completed" | "failed" | "killed";
+}
+
 /** A program of a call, which becomes a unit. */
 export interface MoveRequest extends Pick<UnitRequest, "command" | "description"> {
   pid: number;
@@ -128,11 +143,14 @@ export interface MoveRequest extends Pick<UnitRequest, "command" | "description"
 export interface Units {
   /** Fails with EXHAUSTED at the limit of live units, UNAVAILABLE for a reserved kind or where no units can run. */
   start(request: UnitRequest): Promise<DaemonSnapshot>;
-  /**
-   * Makes a running program of this process's calls a `local_bash` unit: it outlives its call, without a time limit, and its
-   * reader gets the end of the output. Fails like `start`, and with NOT_FOUND if it has exited.
-   */
+  /** Its program outlives its call, without a time limit. Fails like `start`, and with NOT_FOUND if it has exited. */
   move(request: MoveRequest): Promise<DaemonSnapshot>;
+  /** The agent does not wait for such a unit: it ends with the run. Fails like `start`. */
+  register(request: RegisterRequest): Promise<DaemonSnapshot>;
+  /** Does nothing for a unit that has ended. */
+  update(id: string, change: UnitUpdate): Promise<void>;
+  /** Resolves when it is to end, or has ended. Its driver calls `update` with the status within the run's grace. */
+  killed(id: string): Promise<void>;
   /** Sorted by start. Terminal ones follow with `terminal`. */
   list(filter?: { kind?: DaemonKind; terminal?: boolean }): Promise<DaemonSnapshot[]>;
   /** The state before the kill. Fails with NOT_FOUND for an unknown unit, CLOSED for a terminal one. */

@@ -109,7 +109,8 @@ export class ScheduledWakes {
 
   /** The live units. An agent in the background is suspended with its parent, so nothing waits for it. */
   #requireUnits(proc: Process): string[] {
-    const live = this.#parts.units.list(proc);
+    // The agent does not wait for a unit of a driver.
+    const live = this.#parts.units.list(proc).filter(({ kind }) => kind !== "lsp");
     const agent = live.find(({ kind }) => kind === "local_agent");
     if (live.length > 0 && !agent) return live.map(({ id }) => id);
     const why = agent

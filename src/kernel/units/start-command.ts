@@ -8,6 +8,7 @@ import {
   firstSnapshot,
   type UnitProgram,
 } from "../../daemons/command-unit.ts";
+import { DriverUnit } from "../../daemons/driver-unit.ts";
 import { generateID, requireCommandKind } from "../../daemons/kind.ts";
 import { OutputFile } from "../../daemons/output-file.ts";
 import type { Signal } from "../../daemons/signal.ts";
@@ -16,7 +17,12 @@ import { messageOf } from "../../lib/error-detail.ts";
 import type { UnitTrace } from "../../os/adopted-unit.ts";
 import type { Children } from "../../os/children.ts";
 import { libc } from "../../os/libc.ts";
-import { type MoveRequest, SyscallError, type UnitRequest } from "../../plugin/index.ts";
+import {
+  type MoveRequest,
+  type RegisterRequest,
+  SyscallError,
+  type UnitRequest,
+} from "../../plugin/index.ts";
 import type { RecordedUnit } from "../../store/runs/recorded-units.ts";
 import type { Process } from "../process/process.ts";
 import { exitCode } from "./restored-unit.ts";
@@ -77,6 +83,26 @@ export function moveCommand(
     program: { exited: () => exited, kill: () => child.end() },
     file: outputFile(proc, path),
   });
+}
+
+/** Makes a unit that a driver runs itself. */
+export function registerUnit(
+  ports: CommandPorts,
+  { proc, owner, emit }: UnitOwner,
+  request: RegisterRequest,
+): DriverUnit {
+  const { clock, uuid } = ports;
+  const unit = new DriverUnit({
+    id: generateID(request.kind, uuid()),
+    agentId: proc.uuid,
+    request,
+    clock,
+    graceMs: proc.spec.opts.limits.grace,
+    emit,
+    hide: (text) => owner().secrets.hide(text),
+  });
+  proc.record.unit({ t: "started", ts: timeOf(ports), snapshot: unit.snapshot() });
+  return unit;
 }
 
 /** Writes the first line of a unit. */

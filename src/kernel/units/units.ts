@@ -2,6 +2,7 @@
 
 import type { CommandUnit } from "../../daemons/command-unit.ts";
 import { type Change, DaemonState, daemonNotFound } from "../../daemons/daemon-state.ts";
+import type { DriverUnit } from "../../daemons/driver-unit.ts";
 import { newLifecycleSignal } from "../../daemons/signal.ts";
 import { isTerminal } from "../../daemons/snapshot.ts";
 import { messageOf } from "../../lib/error-detail.ts";
@@ -10,6 +11,7 @@ import {
   type DaemonKind,
   type DaemonSnapshot,
   type MoveRequest,
+  type RegisterRequest,
   SyscallError,
   type UnitRequest,
   type Units as UnitService,
@@ -64,6 +66,8 @@ export class Units implements ResourceHolder {
   readonly #owned = new Map<Process, Owned>();
   /** By run: units that go on while it is suspended. */
   readonly #parked = new Map<string, Owned>();
+  /** Live units that drivers run, by their ids. */
+  readonly #driverUnits = new Map<string, DriverUnit>();
 
   constructor(ports: UnitsPorts) {
     this.#ports = ports;
@@ -77,14 +81,14 @@ export class Units implements ResourceHolder {
   isBusy(proc: Process): boolean {
     const owned = this.#owned.get(proc);
     if (!owned) return false;
-    return owned.starting > 0 || owned.state.len() > 0 || owned.outbox.busy;
+    return owned.starting > 0 || holding(owned) > 0 || owned.outbox.busy;
   }
 
   /** Whether the run can be suspended while its units go on: all are programs, and a waker resumes it. */
   canPark(proc: Process): boolean {
     const owned = this.#owned.get(proc);
     if (!owned || proc.spec.wakes !== true || owned.starting > 0 || owned.outbox.busy) return false;
-    return owned.state.snapshot().every(({ kind }) => kind !== "local_agent") && owned.state.len() > 0;
+    return owned.state.snapshot().every(({ kind }) => kind !== "local_agent") && holding(owned) > 0;
   }
 
   /** Whether units of a suspended run go on, and none has reported anything. */
@@ -114,6 +118,9 @@ export class Units implements ResourceHolder {
         return this.start(proc, request);
       },
       move: (request) => this.move(proc, request),
+      register: (request) => this.register(proc, request),
+      update: async (id, change) => this.#registered(proc, id)?.update(change),
+      killed: async (id) => this.#registered(proc, id)?.killed,
       list: async (filter) => this.list(proc, filter),
       stop: (id) => this.stop(proc, id),
       output: (id) => this.output(proc, id),
@@ -133,6 +140,21 @@ export class Units implements ResourceHolder {
     return this.#begin(proc, ({ moveCommand }, owner) => moveCommand(this.#ports, owner, request));
   }
 
+  /** Lists a unit that a driver runs itself. */
+  register(proc: Process, request: RegisterRequest): Promise<DaemonSnapshot> {
+    return this.#begin(proc, ({ registerUnit }, owner) => {
+      const unit = registerUnit(this.#ports, owner, request);
+      this.#driverUnits.set(unit.snapshot().id, unit);
+      void unit.done.then(() => this.#driverUnits.delete(unit.snapshot().id));
+      return unit;
+    });
+  }
+
+  /** Undefined for one that has ended. */
+  #registered(proc: Process, id: string): DriverUnit | undefined {
+    return this.#owned.get(proc)?.state.get(id) && this.#driverUnits.get(id);
+  }
+
   /** Returns how many commands of a process's calls go to the background now. */
   moveCalls(uuid: string): number {
     return this.#ports.children.askToBackground(uuid);
@@ -140,7 +162,7 @@ export class Units implements ResourceHolder {
 
   async #begin(
     proc: Process,
-    make: (commands: typeof import("./start-command.ts"), owner: UnitOwner) => CommandUnit,
+    make: (commands: typeof import("./start-command.ts"), owner: UnitOwner) => CommandUnit | DriverUnit,
   ): Promise<DaemonSnapshot> {
     this.#requireRoom(proc);
     const owned = this.#ownedBy(proc);
@@ -315,6 +337,12 @@ export class Units implements ResourceHolder {
     const owned = this.#owned.get(proc);
     if (!owned) return;
     if (waitsForUnit(proc.stopped)) {
+      // The agent reads after the resume that they were killed.
+      for (const { id } of owned.state.snapshotByKind("lsp")) {
+        this.#driverUnits.get(id)?.leave();
+        owned.ends.delete(id);
+        owned.state.evict(id);
+      }
       owned.parked = true;
       return owned.outbox.hold();
     }
@@ -370,7 +398,7 @@ export class Units implements ResourceHolder {
         ...{ clock, inboxes, state, warn },
         owner: () => owned.proc,
         over: (id) => this.#evict(owned, id),
-        idle: () => void (state.len() === 0 && owned.onIdle?.()),
+        idle: () => void (holding(owned) === 0 && owned.onIdle?.()),
       }),
       parked: false,
       ends: new Map(),
@@ -397,6 +425,11 @@ export class Units implements ResourceHolder {
   #ts(): string {
     return new Date(this.#ports.clock.now()).toISOString();
   }
+}
+
+/** Live units that the agent waits for: those of drivers end with its run. */
+function holding({ state }: Owned): number {
+  return state.len() - state.snapshotByKind("lsp").length;
 }
 
 function ownerOf(owned: Owned): UnitOwner {

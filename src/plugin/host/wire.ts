@@ -116,7 +116,16 @@ export const REMOTE_METHODS: { readonly [O in RemoteOwner]: Readonly<Record<keyo
     },
     ask: { ask: true },
     llm: { ask: true },
-    units: { start: true, move: true, list: true, stop: true, output: true },
+    units: {
+      start: true,
+      move: true,
+      register: true,
+      update: true,
+      killed: true,
+      list: true,
+      stop: true,
+      output: true,
+    },
   };
 
 /** What a driver asks of the system, through the context of one open file. */
