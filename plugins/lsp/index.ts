@@ -6,7 +6,7 @@ import { LSP } from "./tools.ts";
 
 export default definePlugin({
   name: "lsp",
-  needs: ["exec"],
+  needs: ["exec", "units"],
   configSchema: SETTINGS,
   devices: {
     "/dev/lsp": {

@@ -34,6 +34,8 @@ const MAX_FILES_WITH_DIAGNOSTICS = 1_000;
 export class LanguageServer {
   readonly kind: ServerKind;
   readonly root: string;
+  /** Servers of this workspace before it. */
+  readonly restarts: number;
   /** Set once the program has ended. */
   end: ServerEnd | undefined;
   readonly #connection: ServerConnection;
@@ -46,9 +48,10 @@ export class LanguageServer {
   readonly #progress = new Set<string | number>();
   #capabilities: ServerCapabilities = {};
 
-  constructor(kind: ServerKind, root: string, child: Child) {
+  constructor(kind: ServerKind, root: string, child: Child, restarts: number) {
     this.kind = kind;
     this.root = root;
+    this.restarts = restarts;
     this.#connection = connect(child);
     const { rpc, ended } = this.#connection;
     this.#documents = new OpenDocuments(rpc, kind);

@@ -21,6 +21,7 @@ import { jsonObject } from "../_lib/json-object.ts";
 import type { LanguageServer } from "./language-server.ts";
 import { ResultText } from "./result-text.ts";
 import { ServerPool } from "./server-pool.ts";
+import { listServer } from "./server-units.ts";
 import { rootOf, ServerSettings, serverOf } from "./servers.ts";
 import { LSP, type Operation } from "./tools.ts";
 
@@ -58,6 +59,7 @@ export function openLsp(subpath: string, context: OpenContext): AnswerFile {
         context,
         signal,
       );
+      await listServer(server, context);
       const lines = await server.show(file, signal);
       const answer = await OPERATIONS[request.operation]({ request, file, lines, server, context, signal });
       pool.succeeded(server);

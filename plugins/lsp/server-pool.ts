@@ -7,7 +7,7 @@ import type { ServerKind } from "./servers.ts";
 /** The kernel ends a program that had no call for this time. */
 const IDLE_MS = 10 * 60_000;
 /** Failures in a row; an answer resets the count. */
-const MAX_FAILURES = 3;
+export const MAX_FAILURES = 3;
 /** Before the restart after the first failure; doubled after each. */
 const BACKOFF_MS = 1_000;
 
@@ -15,6 +15,7 @@ interface Slot {
   server: LanguageServer | undefined;
   starting: Promise<LanguageServer> | undefined;
   failures: number;
+  starts: number;
   /** On the clock of `now`. */
   notBefore: number;
   lastFailure: string;
@@ -41,6 +42,7 @@ export class ServerPool {
       server: undefined,
       starting: undefined,
       failures: 0,
+      starts: 0,
       notBefore: 0,
       lastFailure: "",
     };
@@ -81,7 +83,7 @@ export class ServerPool {
     const child = await started(kind, root, key, context);
     if (slot.server !== undefined && child.reused) return slot.server;
     context.progress(`starting ${kind.name}`);
-    const fresh = new LanguageServer(kind, root, child);
+    const fresh = new LanguageServer(kind, root, child, slot.starts++);
     try {
       await fresh.start(signal);
     } catch (thrown) {

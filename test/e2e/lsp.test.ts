@@ -20,7 +20,7 @@ test("two runs share a language server, which sees what the first has written, a
     ],
     "look again": [
       calls(["Lsp", { operation: "diagnostics", file: "a.ts" }]),
-      calls(["Lsp", { operation: "documentSymbol", file: "a.ts" }]),
+      calls(["Lsp", { operation: "documentSymbol", file: "a.ts" }], ["DaemonList", { kind: "lsp" }]),
       says("done"),
     ],
   });
@@ -29,9 +29,10 @@ test("two runs share a language server, which sees what the first has written, a
     "a.ts:1:14  error: Type 'number' is not assignable to type 'string'.",
   );
   expect(await machine.run(["spawn", "look again"], { env: { PATH } })).toMatchObject({ code: 0 });
-  const [clean, symbols] = toolResults(model.last);
+  const [clean, symbols, units] = toolResults(model.last);
   expect(clean).toBe("typescript found nothing.");
   expect(symbols).toContain("constant wrong  1:14");
+  expect(units).toMatch(/^- l\w{8} \[lsp\/running\] typescript in /);
   await machine.run(["daemon", "stop"]);
   expect(machine.strays()).toEqual([]);
 }, 120_000);
