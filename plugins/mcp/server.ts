@@ -11,6 +11,8 @@ import { type ServerSettings, settingsOf } from "./settings.ts";
 
 /** Characters of a tool's description, which every request carries. */
 const MAX_DESCRIPTION = 4_000;
+/** Characters of a description in the summary. */
+const MAX_SUMMARY = 1_000;
 /** Tools of one server; the rest is left out, with a line in the log. */
 const MAX_TOOLS = 512;
 /** At least this much time lies between two readings of the list of tools. */
@@ -40,6 +42,8 @@ class Server implements Mounted {
   #unmounted = false;
   #refresh: ReturnType<typeof setTimeout> | undefined;
   #refreshedAt = 0;
+  /** The time from its start to the list of its tools. */
+  #startMs = 0;
 
   constructor(settings: ServerSettings, context: OpenContext) {
     this.#settings = settings;
@@ -47,6 +51,7 @@ class Server implements Mounted {
   }
 
   async open(signal: AbortSignal): Promise<void> {
+    const startedAt = performance.now();
     const connection = await connect(
       this.#settings,
       this.#context,
@@ -60,6 +65,7 @@ class Server implements Mounted {
     this.#connection = connection;
     try {
       await this.#readTools(connection.client, signal);
+      this.#startMs = Math.round(performance.now() - startedAt);
     } catch (thrown) {
       await connection.close();
       throw failure(thrown, this.#settings.name, signal);
@@ -181,6 +187,9 @@ class Server implements Mounted {
     return {
       match: "prefix",
       factory: (subpath) => {
+        if (subpath === "/summary") {
+          return new AnswerFile({ device: subpath, content: () => this.#summary(tools, client) });
+        }
         const text = texts[subpath.replace(/\/$/, "")];
         if (text === undefined) {
           throw new SyscallError("NOT_FOUND", `MCP server ${this.#settings.name} has nothing at ${subpath}.`);
@@ -188,6 +197,28 @@ class Server implements Mounted {
         return new AnswerFile({ device: subpath || "/", content: async () => text });
       },
     };
+  }
+
+  /** What the server has, by name and description, and how long its start took. */
+  async #summary(tools: readonly Tool[], client: Client): Promise<string> {
+    const has = client.getServerCapabilities();
+    const resources = has?.resources ? await this.#listResources(client) : [];
+    const { prompts } = has?.prompts
+      ? await this.#request(undefined, (options) => client.listPrompts(undefined, options))
+      : { prompts: [] };
+    const lines = (items: readonly { name: string; description?: string }[]): object[] =>
+      items.slice(0, MAX_TOOLS).map(({ name, description = "" }) => ({
+        name,
+        description: description.slice(0, MAX_SUMMARY),
+      }));
+    return JSON.stringify({
+      start_ms: this.#startMs,
+      tools: lines(tools),
+      resources: lines(
+        resources.map(({ uri, name, description }) => ({ name: uri, description: description ?? name })),
+      ),
+      prompts: lines(prompts),
+    });
   }
 
   /** The list of resources, or one resource by its URI. Also two tools, unless the server has tools of these names. */

@@ -7,6 +7,8 @@ interface Entry {
   load(): Promise<{ default: Command }>;
 }
 
+const LISTS = "List what is available";
+
 /** Every command, loaded when it is called. The order is that of the help. */
 export const COMMANDS: Readonly<Record<string, Entry>> = {
   spawn: { group: "Run", load: () => import("./commands/spawn.ts") },
@@ -37,13 +39,14 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
   diff: { group: "Inspect", load: () => import("./commands/diff.ts") },
   strace: { group: "Inspect", load: () => import("./commands/strace.ts") },
   cat: { group: "Inspect", load: () => import("./commands/cat.ts") },
-  agents: { group: "List what is available", load: () => import("./commands/agents.ts") },
-  skills: { group: "List what is available", load: () => import("./commands/skills.ts") },
-  providers: { group: "List what is available", load: () => import("./commands/providers.ts") },
-  models: { group: "List what is available", load: () => import("./commands/models.ts") },
-  tools: { group: "List what is available", load: () => import("./commands/tools.ts") },
-  plugins: { group: "List what is available", load: () => import("./commands/plugins.ts") },
-  config: { group: "List what is available", load: () => import("./commands/config.ts") },
+  agents: { group: LISTS, load: () => import("./commands/agents.ts") },
+  skills: { group: LISTS, load: () => import("./commands/skills.ts") },
+  providers: { group: LISTS, load: () => import("./commands/providers.ts") },
+  models: { group: LISTS, load: () => import("./commands/models.ts") },
+  tools: { group: LISTS, load: () => import("./commands/tools.ts") },
+  mcp: { group: LISTS, load: () => import("./commands/mcp.ts") },
+  plugins: { group: LISTS, load: () => import("./commands/plugins.ts") },
+  config: { group: LISTS, load: () => import("./commands/config.ts") },
   setup: { group: "Set up", load: () => import("./commands/setup.ts") },
   init: { group: "Set up", load: () => import("./commands/init.ts") },
   trust: { group: "Set up", load: () => import("./commands/trust.ts") },

@@ -22,3 +22,14 @@ export interface CallWire {
   /** Parts that were left out, such as plugins that are not trusted. */
   notices: string[];
 }
+
+/** A tool, resource or prompt of an MCP server. */
+export interface McpServerItem {
+  name: string;
+  description: string;
+}
+
+/** What a tested MCP server has and how long its start took, or why it failed. */
+export type McpTestWire =
+  | { start_ms: number; tools: McpServerItem[]; resources: McpServerItem[]; prompts: McpServerItem[] }
+  | { error: string; error_code: Code };

@@ -5,6 +5,7 @@ import { type ConfigSources, embeddedNames } from "../config/config-sources.ts";
 import { namedKeys, userEnv } from "../config/environment/environment.ts";
 import { type Env, homeNotice, thisUser, userPaths } from "../config/environment/paths.ts";
 import { readText } from "../config/files/file.ts";
+import type { McpServerList } from "../config/mcp/mcp-files.ts";
 import { findProject, type Project } from "../config/project/project.ts";
 import {
   type AlwaysRule,
@@ -109,6 +110,14 @@ export async function reviewTrust(where: Where): Promise<TrustReview> {
   } finally {
     await host.close();
   }
+}
+
+/** The MCP servers that files of the user and the project name here. */
+export async function mcpServers(where: Where): Promise<McpServerList> {
+  const { listMcpServers } = await import("../config/mcp/mcp-files.ts");
+  const { configDir, dataDir } = userPaths(where.env);
+  const project = projectOf(where);
+  return listMcpServers({ project, configDir, trust: new Trust(dataDir, project) });
 }
 
 /** The names of the agents inside the binary. */

@@ -95,6 +95,9 @@ describe("every command", () => {
         "init",
         "kill",
         "log",
+        "mcp",
+        "mcp list",
+        "mcp test",
         "memory",
         "memory add",
         "memory review",
@@ -214,7 +217,7 @@ describe("every command that shows or changes what exists", () => {
   const STARTS_NONE = new Set(
     [
       ["agents new", "skills new", "skills check", "plugins new", "plugins check", "config", "init", "trust"],
-      ["cron install", "cron uninstall", "completions", "version"],
+      ["cron install", "cron uninstall", "completions", "version", "mcp list"],
       ["daemon", "daemon status", "daemon stop", "daemon logs"],
     ].flat(),
   );

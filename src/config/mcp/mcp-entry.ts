@@ -58,6 +58,12 @@ export function saidServer(name: string, entry: unknown): string {
   return `${name} runs ${visibleWords([...set, command, ...args])}`;
 }
 
+/** The command without its variables, or the address, as the file writes it. "" for a malformed entry. */
+export function targetOfServer(entry: unknown): string {
+  const { command, args = [], url = "" } = Command.safeParse(entry).data ?? {};
+  return command === undefined ? url : visibleWords([command, ...args]);
+}
+
 /** The files that an entry's command names. Empty for a malformed entry, which is never mounted. */
 export function filesOfServer(entry: unknown, projectDir: string): NamedFiles {
   const { success, data } = Command.safeParse(entry);

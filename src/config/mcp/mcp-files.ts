@@ -11,7 +11,15 @@ import { mapping, shown, strict } from "../files/values.ts";
 import { parseYaml, type YamlText, yamlError } from "../files/yaml.ts";
 import type { Project } from "../project/project.ts";
 import { asksTrust } from "../trust/project-keys.ts";
-import { filesOfServer, type McpEntry, mcpEntry, SERVER_NAME, saidServer, type Wrong } from "./mcp-entry.ts";
+import {
+  filesOfServer,
+  type McpEntry,
+  mcpEntry,
+  SERVER_NAME,
+  saidServer,
+  targetOfServer,
+  type Wrong,
+} from "./mcp-entry.ts";
 
 /** A file that defines servers. */
 export interface McpFile {
@@ -24,6 +32,8 @@ export interface McpFile {
   names: readonly string[];
   /** The files of the project that the server's command names. */
   named(name: string, projectDir: string): NamedFiles;
+  /** What the server runs or connects to. */
+  target(name: string): string;
   entry(name: string): McpEntry;
   wrong(name: string): Wrong;
 }
@@ -72,6 +82,50 @@ export async function mcpServerNames(sources: Sources): Promise<string[]> {
   const [problem] = problems;
   if (problem) throw problem;
   return [...new Set(files.flatMap(({ names }) => names))];
+}
+
+/** One server of a file. */
+interface McpServerLine {
+  name: string;
+  file: string;
+  /** `unused`: a nearer file has a trusted server of this name. */
+  state: "trusted" | "withheld" | "unused" | "malformed";
+  target: string;
+}
+
+/** All servers that files name. */
+export interface McpServerList {
+  servers: McpServerLine[];
+  /** Why files or servers can't be used. */
+  problems: SyscallError[];
+}
+
+/** Every server of the user and the project, the nearest file first. Starts none. */
+export async function listMcpServers(sources: Sources): Promise<McpServerList> {
+  const { files, problems } = await mcpFiles(sources);
+  const used = new Set<string>();
+  const stateOf = (file: McpFile, name: string): McpServerLine["state"] => {
+    try {
+      file.entry(name);
+    } catch (error) {
+      if (!(error instanceof SyscallError)) throw error;
+      problems.push(error);
+      return "malformed";
+    }
+    if (!file.trusts(name)) return "withheld";
+    if (used.has(name)) return "unused";
+    used.add(name);
+    return "trusted";
+  };
+  const servers = files.flatMap((file) =>
+    file.names.map((name) => ({
+      name,
+      file: file.path,
+      state: stateOf(file, name),
+      target: file.target(name),
+    })),
+  );
+  return { servers, problems };
 }
 
 /** Each file of the project that defines servers, with the files that their commands name. */
@@ -123,7 +177,7 @@ const ForeignFile = z.lazy(() =>
 async function serversOf(
   source: string,
   path: string,
-): Promise<Pick<McpFile, "names" | "named" | "entry" | "wrong"> & { says(name: string): string }> {
+): Promise<Pick<McpFile, "names" | "named" | "target" | "entry" | "wrong"> & { says(name: string): string }> {
   const foreign = path.endsWith(FOREIGN);
   const key = foreign ? FOREIGN_KEY : KEY;
   const { value: byName, text: yaml } = foreign
@@ -136,6 +190,7 @@ async function serversOf(
     names: Object.keys(byName),
     named: (name, projectDir) => filesOfServer(byName[name], projectDir),
     says: (name) => saidServer(name, byName[name]),
+    target: (name) => targetOfServer(byName[name]),
     wrong,
     entry: (name) => {
       if (!SERVER_NAME.test(name)) {

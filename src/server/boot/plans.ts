@@ -53,8 +53,8 @@ export function makePlans({ user, planner, init, environment, keyNotice, inMemor
     },
     async planCall({ env: given, ...place }) {
       const from = { ...place, env: given ?? environment };
-      // A server of init.yaml may have the tool.
-      const left = place.tool?.includes("__") ? await init.ready(from) : [];
+      // A server of init.yaml may have the tool, or be the one that is named.
+      const left = place.server !== undefined || place.tool?.includes("__") ? await init.ready(from) : [];
       const { notices, opts } = await planCall(from, planner);
       return { opts, notices: [...left, ...notices] };
     },

@@ -5,7 +5,7 @@ import type { Env } from "../../config/environment/paths.ts";
 import { MCP, mcpMounts } from "../../config/mcp/mcp.ts";
 import { mcpServerNames } from "../../config/mcp/mcp-files.ts";
 import { loadProviders } from "../../config/providers/providers.ts";
-import { loadSettings, type Settings } from "../../config/settings/settings.ts";
+import { loadSettings } from "../../config/settings/settings.ts";
 import type { DirectCallOpts } from "../../kernel/lifetime/direct-calls.ts";
 import { toolPrefix } from "../../kernel/mount/mount-tables.ts";
 import { SyscallError } from "../../plugin/index.ts";
@@ -22,6 +22,8 @@ export interface CallPlace {
   trust?: boolean;
   /** Absent: a path is called. */
   tool?: string;
+  /** An MCP server that is started for this call alone. */
+  server?: string;
 }
 
 export interface CallPlan {
@@ -32,7 +34,7 @@ export interface CallPlan {
 
 /** Plans a call of PID 0: its project, trust, settings, devices, and the MCP server that it needs. */
 export async function planCall(
-  { cwd, env, trust, tool }: CallPlace,
+  { cwd, env, trust, tool = "", server }: CallPlace,
   ports: Pick<SpawnPorts, "workspaces" | "keys" | "services">,
 ): Promise<CallPlan> {
   const workspace = await ports.workspaces.at({ cwd, env, trustAll: trust });
@@ -41,8 +43,15 @@ export async function planCall(
   const providers = await loadProviders(sources);
   const fileEnv = userEnv(sources.configDir);
   const services = ports.services(project, MCP);
-  const mounts =
-    tool === undefined ? [] : await serverOf(tool, workspace, settings, [env, fileEnv], services);
+  const names = server === undefined ? await serversOf(tool, workspace, services) : [server];
+  const mcp = names.map((name) => ({
+    name,
+    required: true,
+    wrong: (message: string) => new SyscallError("INVALID", message),
+  }));
+  const { values: timeouts } = settings;
+  const context = { sources, envs: [env, fileEnv], timeouts, services };
+  const { mounts } = await mcpMounts({ mcp, mcpAll: false }, context);
   const devices = await workspace.lease(settings);
   const { fetched } = ports.keys;
   return {
@@ -52,30 +61,21 @@ export async function planCall(
       devices,
       cwd,
       ...runEnvironment(env, { providers, devices, userEnv: fileEnv, fetched }),
-      mounts,
+      mounts: server === undefined ? mounts : mounts.map((mount) => ({ ...mount, shared: false })),
       limits: settings.values,
     },
   };
 }
 
-/** The mount of the MCP server that the tool's name begins with, unless it runs for the project already. */
-async function serverOf(
+/** The MCP server that the tool's name begins with, unless it runs for the project already. */
+async function serversOf(
   tool: string,
   { sources }: Workspace,
-  settings: Settings,
-  envs: readonly Env[],
   services: readonly string[],
-): Promise<DirectCallOpts["mounts"]> {
+): Promise<string[]> {
   if (!tool.startsWith(`${MCP}__`)) return [];
   const servers = await mcpServerNames(sources);
-  const references = servers
-    .filter((name) => tool.startsWith(toolPrefix({ type: MCP, name })) && !services.includes(name))
-    .map((name) => ({
-      name,
-      required: true,
-      wrong: (message: string) => new SyscallError("INVALID", message),
-    }));
-  const asked = { mcp: references, mcpAll: false };
-  const { mounts } = await mcpMounts(asked, { sources, envs, timeouts: settings.values, services });
-  return mounts;
+  return servers.filter(
+    (name) => tool.startsWith(toolPrefix({ type: MCP, name })) && !services.includes(name),
+  );
 }

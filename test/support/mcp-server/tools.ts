@@ -65,5 +65,8 @@ export function testServer(): McpServer {
   server.registerResource("notes", "file:///notes.txt", { description: "Notes" }, async (uri) => ({
     contents: [{ uri: uri.href, text: "remember the milk" }],
   }));
+  server.registerPrompt("summary", { description: "Summarizes the notes" }, () => ({
+    messages: [{ role: "user", content: { type: "text", text: "Summarize the notes." } }],
+  }));
   return server;
 }

@@ -1,0 +1,131 @@
+import { describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import { binary } from "./support/binary.ts";
+import { processesOf } from "./support/leftovers.ts";
+import { Machine } from "./support/machine.ts";
+import { MCP_SERVER, mcpJson, mcpServer } from "./support/mcp.ts";
+import { toolResults } from "./support/requests.ts";
+import { bash, says } from "./support/scenes.ts";
+import { verdict } from "./support/verdict.ts";
+
+const env = { NOTES_TOKEN: "t0p-s3cret" };
+
+function servers(machine: Machine): number {
+  return processesOf(machine.root).filter(({ command }) => command.includes(MCP_SERVER)).length;
+}
+
+describe("rnix mcp list", () => {
+  test("names each server with its file, its state and what it runs, and starts none", async () => {
+    await using machine = new Machine();
+    expect(await machine.run(["mcp", "list"])).toMatchObject({
+      code: 0,
+      stdout: "",
+      stderr: "no file names an MCP server: see docs/mcp.md\n",
+    });
+    mcpJson(machine, {
+      notes: { command: "notes-mcp", args: ["--fast"], env: { TOKEN: "hidden" } },
+      odd: { command: ["x"] },
+    });
+    const own = join(machine.configDir, "mcp.yaml");
+    machine.write(own, "servers: { web: { url: 'https://example.com/mcp' }, notes: { command: mine } }\n");
+    const project = join(machine.project, ".mcp.json");
+    const states = async () =>
+      JSON.parse((await machine.run(["mcp", "list", "--json"])).stdout).map(
+        ({ name, state, file, target }: Record<string, string>) => [name, state, file, target],
+      );
+    expect(await states()).toEqual([
+      ["notes", "withheld", project, "notes-mcp --fast"],
+      ["odd", "malformed", project, ""],
+      ["web", "trusted", own, "https://example.com/mcp"],
+      ["notes", "trusted", own, "mine"],
+    ]);
+    await machine.ok(["trust", "--yes"]);
+    expect((await states()).map(([name, state]: string[]) => `${name} ${state}`)).toEqual([
+      "notes trusted",
+      "odd malformed",
+      "web trusted",
+      "notes unused",
+    ]);
+    const listed = await machine.run(["mcp", "list"]);
+    expect(listed.stdout).toMatch(/^notes +trusted +\S+\.mcp\.json +notes-mcp --fast$/m);
+    expect(listed.stdout).not.toContain("hidden");
+    expect(listed.stderr).toMatch(/not usable: \S+\.mcp\.json:\d+:\d+: /);
+  });
+});
+
+describe("rnix mcp test", () => {
+  for (const way of [[], ["--no-daemon"]]) {
+    test(`lists what a server has, and ends it ${way.join("") || "through the daemon"}`, async () => {
+      await using machine = new Machine();
+      mcpJson(machine, { notes: mcpServer([], { TOKEN: "$" + "{NOTES_TOKEN}" }) });
+      const untrusted = await machine.run(["mcp", "test", "notes", ...way], { env });
+      expect(untrusted.code).toBe(64);
+      expect(untrusted.stderr).toContain("is not trusted");
+      await machine.ok(["trust", "--yes"]);
+      const unset = await machine.run(["mcp", "test", "notes", ...way]);
+      expect([unset.code, unset.stderr]).toEqual([64, expect.stringContaining("NOTES_TOKEN is not set")]);
+      const unknown = await machine.run(["mcp", "test", "nots", ...way], { env });
+      expect([unknown.code, unknown.stderr]).toEqual([64, expect.stringContaining('Did you mean "notes"?')]);
+
+      const tested = await machine.run(["mcp", "test", "notes", ...way], { env });
+      expect(tested.code).toBe(0);
+      expect(tested.stdout).toMatch(/^tool +echo +Answers its input$/m);
+      expect(tested.stdout).toMatch(/^tool +a\.b +Has a dot in its name$/m);
+      expect(tested.stdout).toMatch(/^resource +file:\/\/\/notes\.txt +Notes$/m);
+      expect(tested.stdout).toMatch(/^prompt +summary +Summarizes the notes$/m);
+      expect(tested.stderr).toMatch(/^notes started in \d+ ms: 11 tools, 1 resource, 1 prompt$/m);
+      expect(servers(machine)).toBe(0);
+
+      const json = JSON.parse(
+        (await machine.run(["mcp", "test", "notes", "--json", ...way], { env })).stdout,
+      );
+      expect(json.start_ms).toBeGreaterThan(0);
+      expect(json.prompts).toEqual([{ name: "summary", description: "Summarizes the notes" }]);
+      expect(machine.strays()).toEqual([]);
+    });
+  }
+
+  test("ends with 69 and the reason for a server that exits, hangs or does not exist", async () => {
+    await using machine = new Machine();
+    mcpJson(machine, {
+      dies: mcpServer(["exit"]),
+      hangs: { ...mcpServer(["hang"]), mount_timeout: "2s" },
+      missing: { command: "no-such-mcp-server" },
+      closed: { url: "http://127.0.0.1:1/mcp" },
+    });
+    for (const [name, reason] of [
+      ["dies", "ended with exit code 1. It said: no token: set TEST_TOKEN"],
+      ["hangs", "did not answer within 2 s"],
+      ["missing", "no-such-mcp-server"],
+      ["closed", "MCP server closed"],
+    ] as const) {
+      const failed = await machine.run(["mcp", "test", name, "--trust"]);
+      expect([name, failed.code, failed.stdout]).toEqual([name, 69, ""]);
+      expect(failed.stderr).toContain(reason);
+    }
+    const json = await machine.run(["mcp", "test", "dies", "--trust", "--json"]);
+    expect([json.code, JSON.parse(json.stdout)]).toEqual([
+      69,
+      { error: expect.stringContaining("set TEST_TOKEN"), error_code: "UNAVAILABLE" },
+    ]);
+    expect(servers(machine)).toBe(0);
+  });
+
+  test("is refused inside a run", async () => {
+    await using machine = new Machine();
+    const model = await machine.play({
+      "try it": [
+        bash(`'${binary()}' mcp test notes; '${binary()}' mcp test notes --no-daemon`),
+        says("done"),
+      ],
+    });
+    machine.write(
+      join(machine.configDir, "mcp.yaml"),
+      "servers: { notes: { command: touch, args: [started] } }\n",
+    );
+    await verdict(machine, ["try it", "--agent", "code-analyst", "--allow", "Bash"]);
+    const [result] = toolResults(model.last);
+    expect(result).toContain("can't test an MCP server: do it from your own terminal");
+    expect(machine.has("started")).toBe(false);
+  });
+});
