@@ -133,6 +133,22 @@ describe("after kill -9 of the daemon", () => {
     expect(recordOf(machine, uuid)).toMatchObject({ state: "suspended" });
   });
 
+  test("and that of a command that dies beside a daemon, which notices it only then", async () => {
+    await using machine = new Machine();
+    const model = await machine.play({ "build it": [BUILD, says("started")] });
+    writeKeys(machine);
+    await machine.ok(["daemon", "start"]);
+    const command = machine.start(["spawn", "build it", "--no-daemon"]);
+    await until(() => model.requests.length === 2);
+    const { stdout } = await machine.run(["ps", "-a", "--json"]);
+    const uuid = /"uuid": ?"([^"]+)"/.exec(stdout)?.[1] ?? expect.unreachable();
+    const [pid] = unitPids(machine, uuid);
+    command.signal("SIGKILL");
+    await command.done;
+    await until(() => !alive(pid), "the end of the unit");
+    await until(() => recordOf(machine, uuid).state === "suspended", "its record");
+  });
+
   test("each line of a monitor is reported once, also those of the time without a daemon", async () => {
     await using machine = new Machine();
     const command = "for i in $(seq 100 139); do echo line-$i.; sleep 0.05; done";

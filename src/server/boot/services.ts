@@ -69,7 +69,12 @@ export function startServices(
     logger,
   });
   events.add({ onSweep: () => recovery.again() });
-  const deaths = daemon ? new KernelWatch({ clock, locks, onDeath: () => void sweep() }) : undefined;
+  const onDeath = (): void => {
+    void sweep();
+    // A killed daemon can hold its lock for a moment after the next one has started.
+    recovery.again();
+  };
+  const deaths = daemon ? new KernelWatch({ clock, locks, onDeath }) : undefined;
   const waker = daemon ? wakerOf({ clock, history, runs: open, kernel, autoResume, logger }) : undefined;
   if (waker) events.add(wakerListener(waker, kernel));
   const resumeAnswered = async (uuid: string, given: Env | undefined): Promise<number> => {

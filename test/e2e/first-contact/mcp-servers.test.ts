@@ -53,7 +53,7 @@ describe("what a project brings", () => {
       expect(after.stderr).not.toContain("not trusted");
       const first = model.requests[2] ?? expect.unreachable();
       expect(toolNames(first)).toEqual(expect.arrayContaining(["ToolSearch", "Bash"]));
-      expect(first.text).toMatch(/mcp__notes__\*, mcp__web__\*|"mcp__notes__echo"/);
+      expect(first.text).toMatch(/mcp__notes__\* mcp__web__\*|"mcp__notes__echo"/);
       for (const name of ["baking", "frying", "cooking", "testing"])
         expect(first.text).toContain(`- ${name}: `);
       expect(toolResults(model.requests[3] ?? expect.unreachable())).toEqual([

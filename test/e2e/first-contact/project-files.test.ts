@@ -35,11 +35,11 @@ test("a skill that lists unknown tools removes none, and the run names the missi
   machine.agent("a", "name: a\ndescription: A\ndeferred_skills: [fetch]\n", "Do.\n");
   machine.write(
     ".claude/skills/fetch/SKILL.md",
-    "---\nname: fetch\ndescription: Fetches\nallowed-tools: WebFetch, Read\nmodel: opus\n---\nFetch it.\n",
+    "---\nname: fetch\ndescription: Fetches\nallowed-tools: NotebookEdit, Read\nmodel: opus\n---\nFetch it.\n",
   );
   const { receipt, stderr } = await verdict(machine, ["do it", "--agent", "a", "--trust"]);
   expect(receipt).toMatchObject({ exit_code: 0, files_changed: ["x.txt"] });
-  expect(stderr).toContain("Skill fetch is made for WebFetch, which this run may not use");
+  expect(stderr).toContain("Skill fetch is made for NotebookEdit, which this run may not use");
   const checked = await machine.run(["skills", "check", ".claude/skills"]);
   expect(checked.code).toBe(0);
   expect(checked.stdout).toContain('SKILL.md:5:1: the key "model" is not part of the format');
