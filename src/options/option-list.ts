@@ -21,17 +21,26 @@ export function flagNameOf(name: OptionName): string {
 }
 
 /** The options that a command takes as flags. */
-export function optionsOf<C extends OptionCommand>(command: C): OptionsOf<C>[] {
-  return OPTION_NAMES.filter((name): name is OptionsOf<C> => optionOf(name).help[command] !== undefined);
+export function optionsOf<C extends OptionCommand>(command: C): readonly OptionsOf<C>[] {
+  return namesFor(command, (option) => option.help[command] !== undefined);
 }
 
 /** The options of which the table says this, in its order. */
-export function namesWith<const P extends Partial<RunOption>>(properties: P): NameWith<P>[] {
-  const says = new Map<string, unknown>(Object.entries(properties));
-  return OPTION_NAMES.filter((name): name is NameWith<P> => {
-    const option = new Map<string, unknown>(Object.entries(RUN_OPTIONS[name]));
-    return [...says].every(([property, value]) => option.get(property) === value);
-  });
+export function namesWith<const P extends Partial<RunOption>>(properties: P): readonly NameWith<P>[] {
+  const says = Object.entries(properties);
+  return namesFor(JSON.stringify(properties), (option) =>
+    says.every(([property, value]) => Reflect.get(option, property) === value),
+  );
+}
+
+/** The names found so far, by what was looked up: the table never changes. */
+const FOUND = new Map<string, readonly OptionName[]>();
+
+/** The options that `isOne` selects, looked up once per key. A key stands for one selection, as its caller's type does. */
+function namesFor<K extends OptionName>(key: string, isOne: (option: RunOption) => boolean): readonly K[] {
+  const names = FOUND.get(key) ?? OPTION_NAMES.filter((name) => isOne(optionOf(name)));
+  FOUND.set(key, names);
+  return names as readonly K[];
 }
 
 /** An object of these entries. The caller has made each value for its name; `fromEntries` forgets which is whose. */
