@@ -155,10 +155,12 @@ describe("imports point one way", () => {
 
   // Each library of the runtime beyond these costs 1 to 3 ms; each hundred kilobytes about 1 ms.
   const CHEAP = ["node:fs", "node:fs/promises", "node:os", "node:path"];
+  const SPAWN = ["src/main.ts", "src/cli/commands/spawn.ts", "src/client/session.ts", "src/client/daemon.ts"];
   const LOADS = [
+    { what: "`rnix spawn -q`", entries: SPAWN, libraries: CHEAP, bytes: 183_000 },
     {
       what: "`rnix spawn` in a pipe",
-      entries: ["src/main.ts", "src/cli/commands/spawn.ts", "src/client/session.ts", "src/client/daemon.ts"],
+      entries: [...SPAWN, "src/cli/output/plain-view.ts"],
       libraries: CHEAP,
       bytes: 220_000,
     },

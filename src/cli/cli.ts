@@ -47,8 +47,8 @@ async function dispatch(argv: string[], io: Io, words: string[]): Promise<number
     io.stdout.write(await commandHelp(words, command, io));
     return EXIT.ok;
   }
-  const parsed = await parse(rest, command.flags, command.explainFlag).catch((error: unknown) => {
-    command.refused?.(io, error, outputIn(rest));
+  const parsed = await parse(rest, command.flags, command.explainFlag).catch(async (error: unknown) => {
+    await command.refused?.(io, error, outputIn(rest));
     throw error;
   });
   const { run } = command;

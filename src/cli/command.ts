@@ -42,7 +42,7 @@ interface Description {
 }
 
 /** Reports arguments that were refused, in the form that `--output` asks for. */
-type Refused = (io: Io, error: unknown, output: string | undefined) => void;
+type Refused = (io: Io, error: unknown, output: string | undefined) => Promise<void>;
 
 interface CommandSpec<F extends Flags> extends Description {
   flags: F;
@@ -76,7 +76,7 @@ export function defineCommand<const F extends Flags>(spec: CommandSpec<F>): Comm
           await requireFiles(io, spec.flags, parsed, async () => (await files?.(io, args)) ?? {});
         }
       } catch (error) {
-        spec.refused?.(io, error, parsed.values.get("output")?.at(-1));
+        await spec.refused?.(io, error, parsed.values.get("output")?.at(-1));
         throw error;
       }
       return run(io, flags, args);

@@ -10,7 +10,7 @@ import { OUTPUTS } from "../run/follow.ts";
 import { RECORD_TO, recordingIn } from "../run/record-folder.ts";
 import { type Given, printNotices, printRefused, resumeFlags, runAgent } from "../run/run.ts";
 import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS, type StdinOptions } from "../run/stdin.ts";
-import { requireTrustedIntent, UNTRUSTED_FLAGS, withUntrusted } from "../run/untrusted.ts";
+import { UNTRUSTED_FLAGS, withUntrusted } from "../run/untrusted.ts";
 import { optionFields, requireWaker, SPAWN_FLAGS } from "../run-flags.ts";
 
 export default defineCommand({
@@ -84,8 +84,7 @@ export default defineCommand({
         by_hand: io.byHand,
       };
       checkStdinFlags(flags, intentArgument);
-      requireTrustedIntent(flags, intentArgument);
-      const addUntrusted = await withUntrusted(io, flags);
+      const addUntrusted = await withUntrusted(io, flags, intentArgument);
       const fromStdin = intentArgument === undefined || intentArgument === "-";
       const intent = fromStdin ? await intentFromStdin(io, intentArgument, flags) : intentArgument;
       if (intent.trim() === "") throw usageError("INTENT is empty: say what the agent should do");

@@ -5,7 +5,7 @@ import type { Receipt } from "../../protocol/methods.ts";
 import { EXIT } from "../exit.ts";
 import { formatCost, formatCount, formatElapsed, oneLine, plural, printable } from "./format.ts";
 import type { Style } from "./style.ts";
-import { suspendedLine, suspendedText } from "./suspension.ts";
+import { resumeCommand, suspendedLine, suspendedText } from "./suspension.ts";
 
 export type End = Omit<Receipt, "result" | "output">;
 
@@ -71,4 +71,22 @@ export function endText(end: End, style: Style): string {
     receiptText(end, style),
   ];
   return lines.flatMap((line) => (line === null ? [] : [`${line}\n`])).join("");
+}
+
+/** The last lines of a run's command. A line that is not progress is printed with -q, too. */
+export function endLines(
+  receipt: Receipt,
+  style: Style,
+  resumeFlags: readonly string[] = [],
+): { text: string; isProgress: boolean }[] {
+  const more = receipt.partial && receipt.result ? " (the text above is not a finished answer)" : "";
+  const why = whyText(receipt, style, { more, resume: resumeCommand(receipt.uuid, resumeFlags) });
+  return [
+    ...lastAttempt(receipt.checks).map((check) => ({
+      text: checkText(check, style),
+      isProgress: check.exit_code === 0,
+    })),
+    ...(why === null ? [] : [{ text: why, isProgress: false }]),
+    { text: receiptText(receipt, style), isProgress: true },
+  ];
 }

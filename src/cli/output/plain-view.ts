@@ -1,17 +1,13 @@
 /** Shows a run as plain lines. */
 
-import { lastAttempt } from "../../lib/check-attempts.ts";
 import type { ChildState, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Io } from "../io.ts";
 import { closedLine, unansweredText } from "../questions/question-text.ts";
 import { BlockText, clean, stepText } from "../transcript/block-text.ts";
 import { RunState } from "../transcript/run-state.ts";
 import type { Block, Change, Retry } from "../transcript/transcript.ts";
-import { checkText, receiptText, whyText } from "./end.ts";
 import { formatElapsed, printable } from "./format.ts";
-import type { RunOutput } from "./run-output.ts";
-import { type Style, styleOf } from "./style.ts";
-import { resumeCommand } from "./suspension.ts";
+import { QuietView } from "./quiet-view.ts";
 
 /** Columns of a call that is asked about. */
 const ASKED_WIDTH = 160;
@@ -20,14 +16,10 @@ const ASKED_WIDTH = 160;
  * Shows a run as plain lines: progress on stderr, the answer alone on stdout. A terminal shows the model's words as
  * they arrive, and an answer shown that way is not printed again.
  */
-export class PlainView implements RunOutput {
-  readonly io: Io;
-  readonly left = new Promise<null>(() => {});
+export class PlainView extends QuietView {
   readonly #quiet: boolean;
-  readonly #resumeFlags: readonly string[];
   /** The answer goes to stdout as text; else stdout belongs to JSON. */
   readonly #printsAnswer: boolean;
-  readonly #style: Style;
   readonly #state = new RunState(Date.now(), { groupsReads: false });
   readonly #blocks: BlockText;
   /** The output for streamed words: stdout only if it is a terminal. */
@@ -46,19 +38,17 @@ export class PlainView implements RunOutput {
 
   /** `resumeFlags`: what the command that resumes the run needs. */
   constructor(io: Io, o: { quiet: boolean; answer: boolean; resumeFlags?: readonly string[] }) {
-    this.io = io;
+    super(io, o);
     this.#quiet = o.quiet;
-    this.#resumeFlags = o.resumeFlags ?? [];
     this.#printsAnswer = o.answer;
-    this.#style = styleOf(io, io.stderr);
-    this.#blocks = new BlockText(this.#style);
+    this.#blocks = new BlockText(this.style);
     this.#words = wordsOutput(io, o);
   }
 
-  show(event: StreamEvent): void {
-    const { yellow } = this.#style;
+  override show(event: StreamEvent): void {
+    const { yellow } = this.style;
     if (event.type === "ask_user") this.#printProgress(yellow(unansweredText(event.payload, ASKED_WIDTH)));
-    if (event.type === "ask_closed") this.#printProgress(closedLine(event.payload, this.#style));
+    if (event.type === "ask_closed") this.#printProgress(closedLine(event.payload, this.style));
     if (event.type === "progress" && event.payload.event === "child") this.#child(event.payload.child);
     const isOver = event.type === "complete";
     // The end prints the result, on stdout.
@@ -66,24 +56,20 @@ export class PlainView implements RunOutput {
       if (!isOver || change.type !== "answer") this.#add(change);
   }
 
-  say(line: string): void {
+  override say(line: string): void {
     this.#printPending();
     this.#endLine();
-    this.io.stderr.write(`${line}\n`);
+    super.say(line);
   }
 
-  notice(text: string): void {
+  override notice(text: string): void {
     for (const change of this.#state.notice(text, Date.now())) this.#add(change);
   }
 
-  warn(notice: string): void {
+  override warn(notice: string): void {
     this.#state.known(notice);
-    this.say(this.#style.yellow(`note: ${notice}`));
+    super.warn(notice);
   }
-
-  listen(): void {}
-
-  async close(): Promise<void> {}
 
   #add(change: Change): void {
     switch (change.type) {
@@ -92,7 +78,7 @@ export class PlainView implements RunOutput {
         break;
       case "step":
         this.#lastFailure = undefined;
-        this.#printProgress(stepText(change, this.#style));
+        this.#printProgress(stepText(change, this.style));
         break;
       case "call":
         this.#printProgress(this.#blocks.started(change.call));
@@ -112,7 +98,7 @@ export class PlainView implements RunOutput {
         this.#answer = { text: "", isOpen: false };
         break;
       case "retry":
-        this.#printProgress(this.#style.yellow(`  ${retryLine(change.retry, this.#lastFailure)}`));
+        this.#printProgress(this.style.yellow(`  ${retryLine(change.retry, this.#lastFailure)}`));
         this.#lastFailure = change.retry.message;
         break;
       // Each failed attempt has its line.
@@ -184,30 +170,8 @@ export class PlainView implements RunOutput {
     if (this.#printsAnswer && isHeld) this.#held = "";
     this.#printPending();
     this.#endLine();
-    this.#printAnswer(receipt.result ?? "");
-    this.#summary(receipt);
-  }
-
-  #printAnswer(result: string): void {
-    if (!this.#printsAnswer || result === "") return;
-    const { stdout } = this.io;
-    if (this.#words === stdout && this.#answer.text.trim() === result.trim()) return;
-    const text = stdout.isTTY ? printable(result) : result;
-    stdout.write(text.endsWith("\n") ? text : `${text}\n`);
-  }
-
-  #summary(receipt: Receipt): void {
-    const style = this.#style;
-    for (const check of lastAttempt(receipt.checks)) {
-      const text = checkText(check, style);
-      if (check.exit_code === 0) this.#printProgress(text);
-      else this.say(text);
-    }
-    const partial = receipt.partial && receipt.result ? " (the text above is not a finished answer)" : "";
-    const resume = resumeCommand(receipt.uuid, this.#resumeFlags);
-    const why = whyText(receipt, style, { more: partial, resume });
-    if (why !== null) this.say(why);
-    this.#printProgress(receiptText(receipt, style));
+    const isShown = this.#words === this.io.stdout && this.#answer.text.trim() === receipt.result?.trim();
+    this.end(receipt, { isQuiet: this.#quiet, isShown });
   }
 
   #endLine(): void {

@@ -3,10 +3,10 @@
 import { messageOf } from "../../lib/error-detail.ts";
 import { CODES, type Code, SyscallError } from "../../plugin/errors.ts";
 import type { BegunRun, ProcRef, Receipt, StreamEvent } from "../../protocol/methods.ts";
-import { EXIT, errorCodeOf, exitCodeOf } from "../exit.ts";
+import { errorCodeOf, exitCodeOf } from "../exit.ts";
 import type { Io } from "../io.ts";
 import type { Heartbeat } from "../output/heartbeat.ts";
-import { PlainView } from "../output/plain-view.ts";
+import { QuietView } from "../output/quiet-view.ts";
 import type { RunOutput } from "../output/run-output.ts";
 import type { QuestionPrompt } from "../questions/question-prompt.ts";
 import type { Attention } from "../terminal/attention.ts";
@@ -21,6 +21,8 @@ function canDraw(io: Io): boolean {
 export const OUTPUTS = ["text", "json", "jsonl"] as const;
 export type OutputMode = (typeof OUTPUTS)[number];
 
+type ViewOptions = LiveOptions & { quiet: boolean; resumeFlags?: readonly string[] };
+
 /** Prints one run in the requested output form. */
 export class Follower {
   readonly #io: Io;
@@ -33,25 +35,14 @@ export class Follower {
   #hasEnded = false;
   #asker: Pick<QuestionPrompt, "ask" | "over"> | null = null;
 
-  constructor(
-    io: Io,
-    mode: OutputMode,
-    o: { quiet: boolean; view?: RunOutput; resumeFlags?: readonly string[] },
-  ) {
+  constructor(io: Io, mode: OutputMode, view: RunOutput = new QuietView(io, { answer: mode === "text" })) {
     this.#io = io;
     this.#mode = mode;
-    this.view = o.view ?? new PlainView(io, { ...o, answer: mode === "text" });
+    this.view = view;
   }
 
-  /** With the live view where it can be used, which is loaded only then. */
-  static async open(
-    io: Io,
-    mode: OutputMode,
-    o: LiveOptions & { quiet: boolean; resumeFlags?: readonly string[] },
-  ): Promise<Follower> {
-    const isDrawn = mode === "text" && !o.quiet && canDraw(io);
-    const view = isDrawn ? (await import("../terminal/live-view.ts")).openLiveView(io, o) : undefined;
-    const follower = new Follower(io, mode, { ...o, view });
+  static async open(io: Io, mode: OutputMode, o: ViewOptions): Promise<Follower> {
+    const follower = new Follower(io, mode, await openView(io, mode === "text", o));
     if (io.env.CI && !o.quiet) {
       const { Heartbeat } = await import("../output/heartbeat.ts");
       follower.#heartbeat = new Heartbeat(io, (line) => follower.view.say(line));
@@ -107,13 +98,14 @@ export class Follower {
    * Prints the error for programs (json, jsonl) when there is no receipt: one object for every ending. Returns the
    * receipt of the run that did not begin or was lost; null when the run has ended and has a receipt.
    */
-  failed(error: unknown): Receipt | null {
+  async failed(error: unknown): Promise<Receipt | null> {
     this.#heartbeat?.stop();
     if (this.#hasEnded) return null;
     const payload = {
       code: errorCodeOf(error),
       message: messageOf(error),
     };
+    const { receiptWithoutRun } = await import("./receipt-without-run.ts");
     const receipt = receiptWithoutRun(exitCodeOf(error), payload, this.#ref);
     if (this.#mode === "json") this.#print(receipt);
     if (this.#mode === "jsonl") {
@@ -128,47 +120,20 @@ export class Follower {
   }
 }
 
+/** Views that show progress are loaded only where they are used. */
+async function openView(io: Io, answer: boolean, o: ViewOptions): Promise<RunOutput> {
+  if (answer && !o.quiet && canDraw(io)) {
+    const { openLiveView } = await import("../terminal/live-view.ts");
+    return openLiveView(io, o);
+  }
+  // A terminal shows the words of the answer as they arrive, also with -q.
+  if (o.quiet && !(answer && io.stdout.isTTY)) return new QuietView(io, { ...o, answer });
+  const { PlainView } = await import("../output/plain-view.ts");
+  return new PlainView(io, { ...o, answer });
+}
+
 function neverBorn(payload: { error_message: string; code: string }): SyscallError {
   const code: Code = CODES.find((known) => known === payload.code) ?? "INTERNAL";
   const cause = { code: payload.code, message: payload.error_message };
   return new SyscallError(code, payload.error_message, { cause });
 }
-
-function receiptWithoutRun(
-  exitCode: number,
-  error: { code: string; message: string },
-  ref: ProcRef,
-): Receipt {
-  return {
-    ...ref,
-    agent: "",
-    provider: "",
-    model: "",
-    exit_code: exitCode,
-    exit_reason: error.code === "TIMEOUT" ? "timeout" : (REASONS[exitCode] ?? "failed"),
-    suspended: null,
-    result: null,
-    partial: false,
-    output: null,
-    steps: 0,
-    tool_calls: 0,
-    tokens_used: 0,
-    usage: { input_tokens: 0, output_tokens: 0, cached_tokens: 0 },
-    cost_usd: null,
-    elapsed_ms: 0,
-    notices: [],
-    checks: [],
-    sandbox: "none",
-    base: null,
-    files_changed: [],
-    files_changed_complete: false,
-    children: [],
-    error,
-  };
-}
-
-const REASONS: Record<number, string> = {
-  [EXIT.usage]: "usage",
-  [EXIT.unavailable]: "unavailable",
-  [EXIT.interrupted]: "interrupted",
-};

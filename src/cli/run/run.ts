@@ -86,7 +86,7 @@ export async function runAgent(io: Io, run: AgentRun): Promise<FollowedRun> {
     }
   } catch (error) {
     await follower.view.close();
-    const receipt = follower.failed(error);
+    const receipt = await follower.failed(error);
     if (receipt) await run.ended?.(receipt, null);
     throw error;
   } finally {
@@ -118,21 +118,21 @@ export function resumeFlags(
 /** Runs `prepare`, before the run exists, and prints its errors in the requested output form. */
 export async function printNotices<T>(
   io: Io,
-  form: Pick<AgentRun, "output" | "quiet">,
+  form: Pick<AgentRun, "output">,
   prepare: () => Promise<T>,
 ): Promise<T> {
   try {
     return await prepare();
   } catch (error) {
-    new Follower(io, form.output, form).failed(error);
+    await new Follower(io, form.output).failed(error);
     throw error;
   }
 }
 
 /** The same for rejected arguments, where the form may be unknown. */
-export function printRefused(io: Io, error: unknown, output: string | undefined): void {
+export async function printRefused(io: Io, error: unknown, output: string | undefined): Promise<void> {
   const mode = OUTPUTS.find((known) => known === output) ?? "text";
-  new Follower(io, mode, { quiet: true }).failed(error);
+  await new Follower(io, mode).failed(error);
 }
 
 async function begin(

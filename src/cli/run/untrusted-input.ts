@@ -4,12 +4,18 @@ import { type UntrustedText, untrustedBlocks } from "../../plugin/untrusted-text
 import { usageError } from "../exit.ts";
 import { textOf } from "../files/paths.ts";
 import type { Io } from "../io.ts";
-import { type AddUntrusted, STDIN, type UntrustedFlags } from "./untrusted.ts";
+import type { AddUntrusted, UntrustedFlags } from "./untrusted.ts";
 
+const STDIN = "-";
 const MAX_CHARACTERS = 4 * 1024 ** 2;
 
 /** Returns a function that adds the texts to what stdin gives. Fails with INVALID for a file that can't be read. */
-export async function untrustedInput(io: Io, flags: UntrustedFlags): Promise<AddUntrusted> {
+export async function untrustedInput(
+  io: Io,
+  flags: UntrustedFlags,
+  intent: string | undefined,
+): Promise<AddUntrusted> {
+  requireTrustedIntent(flags, intent);
   const texts: UntrustedText[] = [];
   for (const file of flags.untrusted) {
     if (file === STDIN) continue;
@@ -28,4 +34,18 @@ export async function untrustedInput(io: Io, flags: UntrustedFlags): Promise<Add
     const given = parts.filter((part) => part !== undefined);
     return { text: given.length > 0 ? given.join("\n\n") : undefined, notices };
   };
+}
+
+/** Fails with INVALID where stdin would be the intent: with `--base` it is not trusted. */
+function requireTrustedIntent({ base, untrusted }: UntrustedFlags, argument: string | undefined): void {
+  if (argument === undefined && base !== undefined) {
+    throw usageError(
+      'INTENT is missing: with --base, what stdin sends is data and no instruction. Give the intent as an argument; "-" reads it from stdin',
+    );
+  }
+  if ((argument === undefined || argument === STDIN) && untrusted.includes(STDIN)) {
+    throw usageError(
+      "--untrusted -: stdin can't be the intent and data at once. Give the intent as an argument",
+    );
+  }
 }

@@ -1,6 +1,5 @@
 /** Attaches text that other people wrote, such as that of a pull request, as data that gives no instructions. */
 
-import { usageError } from "../exit.ts";
 import { list } from "../flags.ts";
 import type { Io } from "../io.ts";
 import type { FromStdin } from "./stdin.ts";
@@ -21,30 +20,18 @@ export interface UntrustedFlags {
   base: string | undefined;
 }
 
-export const STDIN = "-";
-
-/** Fails with INVALID where stdin would be the intent: with `--base` it is not trusted. */
-export function requireTrustedIntent(
-  { base, untrusted }: UntrustedFlags,
-  argument: string | undefined,
-): void {
-  if (argument === undefined && base !== undefined) {
-    throw usageError(
-      'INTENT is missing: with --base, what stdin sends is data and no instruction. Give the intent as an argument; "-" reads it from stdin',
-    );
-  }
-  if ((argument === undefined || argument === STDIN) && untrusted.includes(STDIN)) {
-    throw usageError(
-      "--untrusted -: stdin can't be the intent and data at once. Give the intent as an argument",
-    );
-  }
-}
-
-/** Returns a function that adds the texts to what stdin gives. Fails with INVALID for a file that can't be read. */
-export async function withUntrusted(io: Io, flags: UntrustedFlags): Promise<AddUntrusted> {
+/**
+ * Returns a function that adds the texts to what stdin gives. Fails with INVALID for a file that can't be read, and where
+ * stdin would be the intent, too. `intent`: the argument.
+ */
+export async function withUntrusted(
+  io: Io,
+  flags: UntrustedFlags,
+  intent: string | undefined,
+): Promise<AddUntrusted> {
   if (flags.base === undefined && flags.untrusted.length === 0) return (input = NO_INPUT) => input;
   const { untrustedInput } = await import("./untrusted-input.ts");
-  return untrustedInput(io, flags);
+  return untrustedInput(io, flags, intent);
 }
 
 const NO_INPUT: FromStdin = { text: undefined, notices: [] };
