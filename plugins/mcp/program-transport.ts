@@ -46,7 +46,7 @@ export class ProgramTransport implements Transport {
   constructor(settings: ProgramSettings, context: OpenContext) {
     this.#settings = settings;
     this.#context = context;
-    this.#log = limitedLog((text) => context.log("info", `${settings.name}: ${text}`));
+    this.#log = limitedLog((text) => context.log("info", text));
   }
 
   get pid(): number | null {

@@ -60,6 +60,8 @@ export interface KernelPorts {
   mailed?(uuid: string): void;
   callbacks?: KernelCallbacks;
   log?(level: "debug" | "info" | "warn", source: string, text: string): void;
+  /** Logs what the program behind a mount prints. Absent: `log` gets it. */
+  mountLog?(mount: string, text: string): void;
 }
 
 /** The process that uses the service `schedule`. */

@@ -187,7 +187,16 @@ export async function checkPlugin(file: string, env: Env, run: boolean): Promise
 
 /** The lines of the daemon's log, also after its end; the oldest first. */
 export function readDaemonLog(env: Env): string[] {
-  const path = daemonLogPath(userPaths(env).dataDir);
+  return readLog(daemonLogPath(userPaths(env).dataDir));
+}
+
+/** What the MCP servers of this name have printed, in any project; the oldest line first. */
+export async function readMcpLog(env: Env, name: string): Promise<string[]> {
+  const { mountLogPath } = await import("./daemon/mount-log.ts");
+  return readLog(mountLogPath(userPaths(env).dataDir, `mcp ${name}`));
+}
+
+function readLog(path: string): string[] {
   const text = [`${path}.1`, path].map((file) => readText(file, MAX_LOG_BYTES) ?? "").join("");
   return text === "" ? [] : text.replace(/\n$/, "").split("\n");
 }

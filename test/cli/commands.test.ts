@@ -97,6 +97,7 @@ describe("every command", () => {
         "log",
         "mcp",
         "mcp list",
+        "mcp logs",
         "mcp test",
         "memory",
         "memory add",
@@ -217,7 +218,7 @@ describe("every command that shows or changes what exists", () => {
   const STARTS_NONE = new Set(
     [
       ["agents new", "skills new", "skills check", "plugins new", "plugins check", "config", "init", "trust"],
-      ["cron install", "cron uninstall", "completions", "version", "mcp list"],
+      ["cron install", "cron uninstall", "completions", "version", "mcp list", "mcp logs"],
       ["daemon", "daemon status", "daemon stop", "daemon logs"],
     ].flat(),
   );

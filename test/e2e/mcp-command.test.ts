@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { statSync } from "node:fs";
 import { join } from "node:path";
 import { binary } from "./support/binary.ts";
 import { processesOf } from "./support/leftovers.ts";
@@ -128,4 +129,28 @@ describe("rnix mcp test", () => {
     expect(result).toContain("can't test an MCP server: do it from your own terminal");
     expect(machine.has("started")).toBe(false);
   });
+});
+
+describe("rnix mcp logs", () => {
+  for (const way of [[], ["--no-daemon"]]) {
+    test(`prints what a server wrote to stderr, and keeps it out of the daemon's log ${way.join()}`, async () => {
+      await using machine = new Machine();
+      const own = join(machine.configDir, "mcp.yaml");
+      machine.write(own, `servers: { notes: ${JSON.stringify(mcpServer(["exit"]))} }\n`);
+      expect(await machine.run(["mcp", "logs", "notes"])).toMatchObject({
+        code: 0,
+        stdout: "",
+        stderr: "notes has printed nothing\n",
+      });
+      expect((await machine.run(["mcp", "test", "notes", ...way])).code).toBe(69);
+      const { stdout, code } = await machine.run(["mcp", "logs", "notes", "-n", "1"]);
+      expect(code).toBe(0);
+      expect(stdout).toEndWith(`${machine.project}: no token: set TEST_TOKEN\n`);
+      expect(stdout.trimEnd().split("\n")).toHaveLength(1);
+      expect((await machine.run(["daemon", "logs"])).stdout).not.toContain("TEST_TOKEN");
+      const [file] = machine.search("set TEST_TOKEN").filter((path) => path.endsWith("mcp-notes.log"));
+      expect(statSync(join(machine.root, file ?? expect.unreachable())).mode & 0o777).toBe(0o600);
+      expect((await machine.run(["mcp", "logs", "../daemon"])).code).toBe(64);
+    });
+  }
 });

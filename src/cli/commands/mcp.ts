@@ -1,14 +1,17 @@
-/** `rnix mcp`: lists the MCP servers of this project and user, and tries one. */
+/** `rnix mcp`: lists the MCP servers of this project and user, tries one and prints its log. */
 
 import type { McpServerItem } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
-import { EXIT } from "../exit.ts";
-import { bool, json } from "../flags.ts";
-import { environment, project, withSession } from "../io.ts";
+import { EXIT, usageError } from "../exit.ts";
+import { bool, count, json } from "../flags.ts";
+import { environment, project, refuseInsideRun, withSession } from "../io.ts";
 import { printCatalog } from "../output/catalog.ts";
 import { plural } from "../output/format.ts";
 import { jsonText, print } from "../output/print.ts";
 import { table } from "../output/table.ts";
+
+/** Lines that `logs` prints. */
+const LINES = 100;
 
 const list = defineCommand({
   about: "List the MCP servers that this project and you have; starts none",
@@ -85,16 +88,37 @@ const test = defineCommand({
     }),
 });
 
+const logs = defineCommand({
+  about: "Print the end of what an MCP server printed outside the protocol",
+  args: [{ name: "NAME", about: "of the server; rnix mcp list prints them" }],
+  flags: { lines: count(`how many lines; ${LINES} by default`, "N", { short: "n" }) },
+  examples: [{ line: "rnix mcp logs github -n 20", about: "also after its end" }],
+  notes: [
+    "Each line has the time, the process that logged it and the project. Servers of one name in several projects share the log. It is for a person: inside a run it is refused.",
+  ],
+  async run(io, flags, [name = ""]) {
+    await refuseInsideRun(io, "mcp logs");
+    if (!/^[A-Za-z0-9._-]+$/.test(name))
+      throw usageError(`NAME: expected the name of an MCP server, got ${name}`);
+    const { readMcpLog } = await import("../../server/offline-commands.ts");
+    const lines = (await readMcpLog(environment(io), name)).slice(-(flags.lines ?? LINES));
+    io.stdout.write(lines.map((line) => `${line}\n`).join(""));
+    if (lines.length === 0) io.stderr.write(`${name} has printed nothing\n`);
+    return EXIT.ok;
+  },
+});
+
 function kindOf(kind: string, items: readonly McpServerItem[]): { kind: string; item: McpServerItem }[] {
   return items.map((item) => ({ kind, item }));
 }
 
 export default defineCommand({
-  about: "List the MCP servers of this project and yours, or try one",
+  about: "List the MCP servers of this project and yours, try one, or print its log",
   flags: {},
   examples: [
     { line: "rnix mcp list", about: "where each comes from, and whether it is trusted" },
     { line: "rnix mcp test github", about: "whether it starts, and what it has" },
+    { line: "rnix mcp logs github", about: "what it has printed" },
   ],
-  subcommands: { list, test },
+  subcommands: { list, test, logs },
 });

@@ -33,8 +33,10 @@ export interface Opening {
  */
 export function mountContext(parts: Core, opening: Opening): OpenContext {
   const { opener, label, project, env } = opening;
-  const log = (level: "debug" | "info" | "warn", text: string): void =>
-    parts.log(level, `plugin ${opener.plugin}, mount ${label}`, text);
+  const log = (level: "debug" | "info" | "warn", text: string): void => {
+    if (level === "info" && parts.mountLog) parts.mountLog(label, `${project.dir}: ${text}`);
+    else parts.log(level, `plugin ${opener.plugin}, mount ${label}`, text);
+  };
   return {
     process: {
       pid: 0,

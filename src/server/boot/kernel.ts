@@ -3,6 +3,7 @@
 import { Kernel } from "../../kernel/kernel.ts";
 import { descriptorLimit } from "../../os/descriptors.ts";
 import { version } from "../../version.ts";
+import { mountLog } from "../daemon/mount-log.ts";
 import { modelRequestLimit } from "../daemon/request-limit.ts";
 import { runLog } from "../daemon/run-log.ts";
 import { planChildResume } from "../plan/plan-resume.ts";
@@ -87,6 +88,7 @@ export function startKernel(
     mailed: (uuid) => events.onMail(uuid),
     callbacks: events,
     log: (level, source, text) => logger[level](source, text),
+    mountLog: mountLog(user.dataDir, clock),
   });
   port.connect(kernel);
   machine.keepLockFileIf(() => kernel.lifecycle.handsOver);
