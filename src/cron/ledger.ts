@@ -84,6 +84,8 @@ const NONE = Number.NEGATIVE_INFINITY;
  */
 export class Ledger {
   readonly path: string;
+  /** Jobs whose runs have begun or changed; `StartedRuns` empties it. */
+  readonly startedJobs = new Set<string>();
   readonly #dir: string;
   readonly #fs: FsPort;
   readonly #log: AppendLog;
@@ -246,6 +248,7 @@ export class Ledger {
     const job = this.#of(row.job_id);
     const key = keyOf(row);
     job.rows.set(key, row);
+    if (row.started !== null) this.startedJobs.add(row.job_id);
     job.dues.add(row.due);
     if (row.cause !== undefined) job.causes.add(row.cause);
     if (row.until === undefined) job.ranges.delete(key);

@@ -118,6 +118,7 @@ export interface SchedulerPorts {
   uuid(): string;
   fs?: FsPort;
   seal: Seal;
+  userDataDir: string;
   lock(path: string): Promise<{ release(): void }>;
   /** null: another daemon holds it. */
   tryLock(path: string): { release(): void } | null;
@@ -149,7 +150,6 @@ export interface SchedulerPorts {
 export interface SchedulesPorts extends SchedulerPorts {
   /** Where the events of a hook go in, for the user. */
   hookAddress?(project: JobProject, name: string): HookAddress;
-  userDataDir: string;
   /** This kernel runs schedules: a daemon. */
   runs: boolean;
   /** What the caller asks for, with every default of its place filled in. Fails with INVALID or PERMISSION. */

@@ -138,7 +138,7 @@ export class RunStarts {
   }
 
   async #start(job: StoredJob, { row, cap }: LiveRun, input: string | undefined): Promise<void> {
-    const { clock, ledger, project, review, start, change } = this.#ports;
+    const { clock, ledger, project, review, start, change, look } = this.#ports;
     const conversation = job.continue ? ((await this.#ports.conversation?.(job)) ?? null) : null;
     const uuid = conversation?.uuid ?? this.#ports.uuid();
     const running: LedgerRow = {
@@ -174,6 +174,8 @@ export class RunStarts {
       return this.#failedToStart(job, row, thrown);
     }
     live.started = true;
+    ledger.startedJobs.add(job.id);
+    look();
     await review.began(job);
   }
 

@@ -77,6 +77,11 @@ export class Runs {
     return this.#starts.isBeginning(row);
   }
 
+  /** The run of a row is live and has its record. */
+  isBegun({ uuid }: LedgerRow): boolean {
+    return uuid !== null && this.#live.get(uuid)?.started === true;
+  }
+
   /** The instants of a job that are live or begin. */
   liveOf(jobId: string): CappedRow[] {
     return [...this.#live.values(), ...this.#starts.runs]

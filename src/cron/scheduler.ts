@@ -19,7 +19,7 @@ import type { SchedulerPorts } from "./ports.ts";
 import type { JobProject } from "./project-list.ts";
 import { Runs } from "./runs.ts";
 import { spentToday } from "./spending.ts";
-
+import { StartedRuns } from "./started-runs.ts";
 import { Timetables } from "./timetables.ts";
 import { Triggers } from "./triggers.ts";
 
@@ -40,6 +40,7 @@ export class Scheduler {
   readonly #runs: Runs;
   readonly #triggers: Triggers;
   readonly #review: JobReview;
+  readonly #started: StartedRuns;
   readonly #timetables = new Timetables();
   readonly #fs: FsPort;
   #list: JobList = { v: 1, jobs: [], removed: [] };
@@ -62,6 +63,7 @@ export class Scheduler {
     this.#jobs = jobs;
     this.#ports = ports;
     this.#fs = ports.fs ?? realFs;
+    this.#started = new StartedRuns(ports.userDataDir, project.dataDir, this.#fs);
     const change = (id: string, edit: (job: StoredJob) => void) => this.#change(id, edit);
     this.#review = new JobReview({ notify: ports.notify, ledger, timetables: this.#timetables, change });
     this.#runs = new Runs({
@@ -184,6 +186,10 @@ export class Scheduler {
     const { damaged } = await this.ledger.load();
     if (damaged > 0)
       this.#warn(`${damaged} lines of ${this.ledger.path} are damaged; the instants around them are whole`);
+    const missing = await this.#started.missing(this.ledger, this.#list.jobs);
+    if (missing.length > 0)
+      this.#warn(`rows were removed from ${this.ledger.path}: their instants do not start again`);
+    await this.ledger.write(...missing);
     await this.#runs.recover();
     this.#loaded = true;
     return true;
@@ -198,6 +204,7 @@ export class Scheduler {
     this.#triggers.update(this.#list.jobs);
     await this.#decide(now);
     await this.#runs.watch(now);
+    await this.#started.save(this.ledger, this.#list.jobs, (row) => this.#runs.isBegun(row));
     for (const job of this.#list.jobs) await this.#review.byClock(job, now);
     await this.ledger.compact();
   }

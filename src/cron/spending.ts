@@ -22,17 +22,7 @@ export function spentToday(
 ): DayLeft {
   const { budget_per_day: tokens, max_cost_per_day: cost } = job;
   if (tokens === undefined && cost === undefined) return { tokens: null, cost: null, over: null };
-  const zone = ("tz" in job.trigger ? job.trigger.tz : undefined) ?? localZone();
-  const today = dayOf(now, zone);
-  let usedTokens = 0;
-  let usedCost = 0;
-  for (const row of ledger.rows(job.id)) {
-    if (row.started === null || dayOf(Date.parse(row.started), zone) !== today) continue;
-    // A parked run goes on some time, with all that it may use.
-    const held = row.state === "parked" ? row.reserved : undefined;
-    usedTokens += Math.max(row.tokens_used, held?.tokens ?? 0);
-    usedCost += Math.max(row.cost_usd ?? 0, held?.cost ?? 0);
-  }
+  let { tokens: usedTokens, cost: usedCost } = usedOnDay(job, ledger, now);
   for (const { cap, tokens_used, cost_usd } of live) {
     usedTokens += Math.max(0, (cap?.tokens ?? 0) - tokens_used);
     usedCost += Math.max(0, (cap?.cost ?? 0) - (cost_usd ?? 0));
@@ -48,4 +38,19 @@ export function spentToday(
         ? `its cost of the day is used: $${usedCost.toFixed(2)} of $${cost?.toFixed(2)}`
         : null;
   return { ...left, over };
+}
+
+/** What the job's runs have used on the day of this instant. */
+export function usedOnDay(job: StoredJob, ledger: Ledger, at: number): { tokens: number; cost: number } {
+  const zone = ("tz" in job.trigger ? job.trigger.tz : undefined) ?? localZone();
+  const day = dayOf(at, zone);
+  const used = { tokens: 0, cost: 0 };
+  for (const row of ledger.rows(job.id)) {
+    if (row.started === null || dayOf(Date.parse(row.started), zone) !== day) continue;
+    // A parked run goes on some time, with all that it may use.
+    const held = row.state === "parked" ? row.reserved : undefined;
+    used.tokens += Math.max(row.tokens_used, held?.tokens ?? 0);
+    used.cost += Math.max(row.cost_usd ?? 0, held?.cost ?? 0);
+  }
+  return used;
 }

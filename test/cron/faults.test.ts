@@ -1,7 +1,7 @@
 /** What must hold when files are forged, disks are full, and the ends of runs and deliveries take long. */
 
-import { afterEach, beforeEach, expect, test } from "bun:test";
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { dueRow } from "../../src/cron/due.ts";
@@ -146,6 +146,53 @@ test("a job whose files were copied from another project is blocked before its g
     reason: expect.stringContaining("cron enable job"),
   });
   expect(world.events.map(({ event }) => event)).toEqual(["blocked"]);
+});
+
+describe("after a run has shortened the ledger", () => {
+  const ledger = (): string => join(dir, ".rnix/data/cron/runs.jsonl");
+
+  test.each([
+    ["emptied", () => ""],
+    ["shortened by its last rows", (text: string) => text.replace(/\n[^\n]*"started":"[\s\S]*/, "\n")],
+    ["emptied, while the run is live", () => ""],
+  ])("%s: the last instant does not start again, and its use counts in the day", async (how, shorten) => {
+    await world.add({ trigger: { every: "6h" }, budget_per_day: 1000 });
+    const ms = how.endsWith("live") ? 5 * MINUTE : MINUTE;
+    world.takes = () => ({ ms, end: { tokensUsed: 600 } });
+    await world.start();
+    await world.pass(6 * HOUR + 2 * MINUTE);
+    await world.kill();
+    expect(world.starts).toHaveLength(1);
+    writeFileSync(ledger(), shorten(readFileSync(ledger(), "utf8")));
+    await world.start();
+    await world.pass(MINUTE);
+    expect(world.starts).toHaveLength(1);
+    expect(world.logged.join()).toContain("rows were removed from");
+    expect(world.rows().at(-1)).toMatchObject({
+      state: "skipped",
+      reason: expect.stringContaining("removed"),
+    });
+    await world.kill();
+    await world.start();
+    await world.pass(6 * HOUR);
+    expect(world.starts).toHaveLength(2);
+    if (ms === MINUTE) expect(world.starts[1]).toMatchObject({ maxTokens: 400 });
+  });
+
+  test("older rows of the day that were removed count in its budget", async () => {
+    await world.add({ trigger: { every: "1h" }, budget_per_day: 1000 });
+    world.takes = () => ({ ms: MINUTE, end: { tokensUsed: 300 } });
+    await world.start();
+    await world.pass(2 * HOUR + 2 * MINUTE);
+    await world.kill();
+    const lines = readFileSync(ledger(), "utf8").trim().split("\n");
+    writeFileSync(ledger(), `${lines.slice(-3).join("\n")}\n`);
+    await world.start();
+    await world.kill();
+    await world.start();
+    await world.pass(HOUR);
+    expect(world.starts.map(({ maxTokens }) => maxTokens)).toEqual([1000, 700, 400]);
+  });
 });
 
 test("jobs of several folders that share a data folder all run", async () => {

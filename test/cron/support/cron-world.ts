@@ -179,6 +179,7 @@ export class CronWorld {
       uuid: () => `run-${++this.#ids}`,
       fs: this.fs,
       seal: this.#seal,
+      userDataDir: `${this.project.dir}-user`,
       lock: async () => ({ release: () => undefined }),
       tryLock: () => {
         if (this.#locked) return null;
