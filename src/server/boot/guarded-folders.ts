@@ -5,6 +5,7 @@ import type { UserPaths } from "../../config/environment/paths.ts";
 import { CRON } from "../../cron/cron-folder.ts";
 import type { GuardedFolder } from "../../plugin/index.ts";
 import { kernelFolders } from "../daemon/kernel-folders.ts";
+import { mountLogFolder } from "../daemon/mount-log.ts";
 import { BASES } from "../plan/base-folder.ts";
 import { recordKeyFile } from "./records.ts";
 
@@ -22,5 +23,7 @@ export function guardedFolders({ configDir, dataDir }: UserPaths): GuardedFolder
   const { locks, ledgers } = kernelFolders(dataDir);
   const key = { dir: recordKeyFile({ dataDir }), readable: false };
   const own = [locks, ledgers, ...OWN.map((name) => join(dataDir, name))];
-  return [{ dir: configDir, readable: false }, key, ...own.map((dir) => ({ dir, readable: true }))];
+  // A server may print its keys.
+  const logs = { dir: mountLogFolder(dataDir), readable: false };
+  return [{ dir: configDir, readable: false }, key, logs, ...own.map((dir) => ({ dir, readable: true }))];
 }

@@ -4,9 +4,13 @@ import { join } from "node:path";
 import type { Clock } from "../../lib/clock.ts";
 import { DaemonLog } from "./daemon-log.ts";
 
+export function mountLogFolder(userDataDir: string): string {
+  return join(userDataDir, "mounts");
+}
+
 /** `mount`: its type and name, such as "mcp github". */
 export function mountLogPath(userDataDir: string, mount: string): string {
-  return join(userDataDir, "mounts", `${mount.replace(" ", "-")}.log`);
+  return join(mountLogFolder(userDataDir), `${mount.replace(" ", "-")}.log`);
 }
 
 /** Returns a function that appends a line to the log of a mount. Never throws: a line that can't be written is dropped. */

@@ -10,3 +10,8 @@ test.each(["steps", "spending", "memory", "cron", "base"])(
     expect(guardedFolders(paths)).toContainEqual({ dir: `${paths.dataDir}/${name}`, readable: true });
   },
 );
+
+test("no run reads what MCP servers have printed", () => {
+  const paths = userPaths({ HOME: "/home/me", XDG_DATA_HOME: "/home/me/data" });
+  expect(guardedFolders(paths)).toContainEqual({ dir: `${paths.dataDir}/mounts`, readable: false });
+});
