@@ -2,11 +2,14 @@
 
 import type { DaemonSnapshot } from "../plugin/index.ts";
 
-/** What a change of a unit is shown as; null for one that is not shown. */
+/**
+ * What a change of a unit is shown as; null for one that is not shown. A unit that ends by itself is shown by the message
+ * that its agent reads.
+ */
 export function unitLine(op: string, snapshot: DaemonSnapshot): string | null {
   const { id, kind, description } = snapshot;
   if (op === "added") return `unit ${id} [${kind}] started: ${description}`;
-  if (op !== "completed" && op !== "failed" && op !== "killed") return null;
+  if (op !== "killed") return null;
   return `unit ${id} [${kind}] ${op}${unitDetail(snapshot)}: ${description}`;
 }
 

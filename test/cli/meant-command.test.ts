@@ -51,8 +51,6 @@ describe("a command line without a command", () => {
     [["jobs"], "rnix cron"],
     [["schedule", "fix it"], 'rnix cron add "fix it"'],
     [["todos"], "rnix tasks"],
-    [["mcp"], "rnix tools --agent default"],
-    [["mcp", "list"], "rnix tools --agent default"],
     [["top"], "rnix ps"],
     [["export"], "rnix log"],
     [["export", "3"], "rnix log 3"],
@@ -86,7 +84,7 @@ describe("a command line without a command", () => {
     const words =
       "run exec start ask prompt stop halt interrupt cancel abort end terminate status stat info inspect";
     const more =
-      "describe list ls jobs runs history fork branch retry restart talk revert rollback changes questions reply unpause follow watch tail trace schedule schedules todo todos remember mcp sessions top export";
+      "describe list ls jobs runs history fork branch retry restart talk revert rollback changes questions reply unpause follow watch tail trace schedule schedules todo todos remember sessions top export";
     const last = "grant revoke login auth configure onboard settings rm clean prune example";
     for (const word of `${words} ${more} ${last}`.split(" ").filter((one) => !Object.hasOwn(COMMANDS, one))) {
       for (const args of [[], ["3"]]) {

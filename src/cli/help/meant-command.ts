@@ -29,12 +29,6 @@ const MEANT: readonly Meant[] = [
   { words: "schedule", command: "cron add", to: "schedule a run", alone: "cron" },
   { words: "todo todos", command: "tasks", to: "see the tasks of a run" },
   { words: "remember", command: "memory add", to: "let agents remember something", alone: "memory" },
-  {
-    words: "mcp",
-    command: "tools --agent default",
-    to: "see the tools of the MCP servers that mcp.yaml names",
-    takesNone: true,
-  },
   { words: "top htop", command: "ps", to: "see what runs", takesNone: true },
   { words: "export", command: "log", to: "print a run; > FILE after it writes that to a file" },
   {
