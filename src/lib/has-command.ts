@@ -19,13 +19,16 @@ const PREPARING = names(
   "alias unalias export readonly declare typeset local unset set shopt umask trap cd pushd popd return wait shift hash jobs times",
 );
 
+/** Commands that succeed and do nothing: alone a user means them, beside an empty variable they hide it. */
+const IDLE = names("true :");
+
 /** Undefined: not set. */
 type Variables = Readonly<Record<string, string | undefined>>;
 
 /**
- * Whether a shell text runs any command. `true` and `:` are commands. Blanks, comments, assignments, redirections,
- * definitions, and commands that only prepare the shell are none. Nor is a variable that is empty in `variables`;
- * without these, each variable counts as a command.
+ * Whether a shell text runs any command. `true` and `:` are commands, but not after an empty variable. Blanks,
+ * comments, assignments, redirections, definitions, and commands that only prepare the shell are none. Nor is a
+ * variable that is empty in `variables`; without these, each variable counts as a command.
  */
 export function hasCommand(text: string, variables?: Variables): boolean {
   const tokens = tokensOf(text);
@@ -40,12 +43,16 @@ export function hasCommand(text: string, variables?: Variables): boolean {
       ));
   /** Whether the next word names a command; it is one of its arguments otherwise. */
   let first = true;
+  /** An empty variable stood for a command: 1 in this part of the text, 2 in an earlier one. */
+  let empty: 0 | 1 | 2 = 0;
   for (let at = 0; at < tokens.length; at++) {
     const { kind, text: word } = tokens[at] ?? END;
     if (kind === "word" && SUBSTITUTION.test(word.replaceAll(/'[^']*'/g, ""))) return true;
     if (kind === "redirect") at++;
-    else if (kind !== "word") first = true;
-    else if (!first || KEYWORDS.has(word)) continue;
+    else if (kind !== "word") {
+      first = true;
+      if (empty > 0) empty = 2;
+    } else if (!first || KEYWORDS.has(word)) continue;
     else if (word === "function" || isBracket(tokens, at + 1, "(")) at = bodyEnd(tokens, at + 1);
     else if (word === "for" && tokens[at + 2]?.text === "in") {
       const list = wordsFrom(tokens, at + 3);
@@ -53,11 +60,17 @@ export function hasCommand(text: string, variables?: Variables): boolean {
       at += 2 + list.length;
       if (list.every(isEmpty)) at = closing(tokens, at + 1, "do", "done");
     } else if (PREPARING.has(word) || (word === "exit" && at > 0)) first = false;
-    else if (RUNNERS.has(word)) while (/^-\w/.test(tokens[at + 1]?.text ?? "")) at++;
+    else if (RUNNERS.has(word)) {
+      while (/^-\w/.test(tokens[at + 1]?.text ?? "")) at++;
+      const [, script] = /^'([^']*)'$/.exec(tokens[at + 1]?.text ?? "") ?? [];
+      const isScript = script !== undefined && /^-\w*c$/.test(tokens[at]?.text ?? "");
+      if (isScript && !hasCommand(script, variables)) at++;
+    } else if (empty === 2 && IDLE.has(word)) first = false;
     else {
       const [, name, value] = ASSIGNMENT.exec(word) ?? [];
       if (name !== undefined && value !== undefined) assigned.set(name, isEmpty(value) ? "" : value);
       else if (!isEmpty(word)) return true;
+      else if (empty === 0) empty = 1;
     }
   }
   return false;

@@ -6,7 +6,14 @@ import { refusal, verdict } from "../../support/verdict.ts";
 const NOTHING = [" ", "\n\t\n", "# npm test", ";", "# a\n  # b\n", "\\\n"];
 /** The shell ends each of these with 0. */
 const PREPARING = ["X=1", ">f", "f() { false; }", "alias x=false", "cd . && set -e"];
-const EMPTY = ["$UNSET", "eval $UNSET", "for t in $UNSET; do false $t; done", "X=$UNSET; $X"];
+const EMPTY = [
+  "$UNSET",
+  "eval $UNSET",
+  "for t in $UNSET; do false $t; done",
+  "X=$UNSET; $X",
+  "$UNSET || true",
+];
+const HIDDEN = ["if $UNSET; then :; fi", "bash -c '$UNSET'", "sh -ec '$UNSET || true'"];
 const OTHERWISE = ["{UNSET:-}", "{@}", "{UNSET:+npm test}", "UNSET || exit 1", "UNSET; env CI=1 $UNSET"].map(
   (text) => `$${text}`,
 );
@@ -14,7 +21,7 @@ const OTHERWISE = ["{UNSET:-}", "{@}", "{UNSET:+npm test}", "UNSET || exit 1", "
 test("a check that runs nothing is refused before the run spends anything, alone and beside others", async () => {
   await using machine = new Machine();
   const model = await machine.play({ "do it": [says("done")] });
-  for (const check of [...NOTHING, ...PREPARING, ...EMPTY, ...OTHERWISE]) {
+  for (const check of [...NOTHING, ...PREPARING, ...EMPTY, ...HIDDEN, ...OTHERWISE]) {
     const { receipt, stderr } = await refusal(machine, ["do it", "--check", "true", "--check", check]);
     expect(receipt.exit_code).toBe(64);
     expect(stderr).toContain("check: expected a command");
@@ -33,6 +40,8 @@ test("a check that the user declares as a command is run", async () => {
     `$${"{UNSET:-true}"}`,
     `$${"{HOME:+true}"}`,
     "env CI=1 true",
+    "bash -c 'true'",
+    "$UNSET test -d .",
   ])
     expect((await verdict(machine, ["do it", "--check", check])).receipt).toMatchObject({ exit_code: 0 });
 });
