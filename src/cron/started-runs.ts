@@ -19,6 +19,7 @@ const Started = z.object({
   tokens_used: z.number(),
   cost_usd: z.number(),
 });
+type Started = z.infer<typeof Started>;
 const Document = z.lazy(() => z.object({ v: z.literal(1), jobs: z.record(z.string(), Started) }));
 
 const REASON = "rows of the job were removed from its ledger";
@@ -31,7 +32,7 @@ export class StartedRuns {
   readonly #path: string;
   readonly #folder: string;
   readonly #fs: FsPort;
-  #jobs: Record<string, z.infer<typeof Started>> = {};
+  #jobs: Record<string, Started> = {};
 
   constructor(userDataDir: string, dataDir: string, fs: FsPort = realFs) {
     this.#folder = join(userDataDir, CRON, "started");
@@ -58,7 +59,7 @@ export class StartedRuns {
     const changed = new Set(ledger.startedJobs);
     if (changed.size === 0) return;
     ledger.startedJobs.clear();
-    const entries = jobs.flatMap((job): [string, z.infer<typeof Started>][] => {
+    const entries = jobs.flatMap((job): [string, Started][] => {
       const known = this.#jobs[job.id];
       const newest = changed.has(job.id) ? newestOf(job, ledger, isBegun) : undefined;
       const one = newest ?? known;
@@ -77,11 +78,7 @@ export class StartedRuns {
   }
 }
 
-function newestOf(
-  job: StoredJob,
-  ledger: Ledger,
-  isBegun: (row: LedgerRow) => boolean,
-): z.infer<typeof Started> | undefined {
+function newestOf(job: StoredJob, ledger: Ledger, isBegun: (row: LedgerRow) => boolean): Started | undefined {
   const begun = ledger
     .rows(job.id)
     .filter((row) => row.started !== null && (row.state !== "running" || isBegun(row)));
@@ -92,7 +89,7 @@ function newestOf(
   return { due, attempt, started, tokens_used: tokens, cost_usd: cost };
 }
 
-function missingOf(job: StoredJob, known: z.infer<typeof Started>, ledger: Ledger): LedgerRow[] {
+function missingOf(job: StoredJob, known: Started, ledger: Ledger): LedgerRow[] {
   const isThere = typeof ledger.row(job.id, known.due, known.attempt)?.started === "string";
   const used = usedOnDay(job, ledger, Date.parse(known.started));
   const tokens = Math.max(0, known.tokens_used - used.tokens);
