@@ -3,7 +3,13 @@
 import { join } from "node:path";
 import { z } from "zod";
 import type { LedgerRow } from "../plugin/index.ts";
-import { makeFolder, parseDocument, readDocument, replaceDocument } from "../store/files/document.ts";
+import {
+  makeFolder,
+  parseDocument,
+  readDocument,
+  replaceDocument,
+  temporaryOf,
+} from "../store/files/document.ts";
 import { type FsPort, realFs } from "../store/files/fs-port.ts";
 import { CRON } from "./cron-folder.ts";
 import { dueRow } from "./due.ts";
@@ -69,7 +75,8 @@ export class StartedRuns {
     if (JSON.stringify(now) === JSON.stringify(this.#jobs)) return;
     try {
       makeFolder(this.#folder, this.#fs);
-      await replaceDocument(this.#path, `${JSON.stringify({ v: 1, jobs: now })}\n`, this.#fs);
+      const text = `${JSON.stringify({ v: 1, jobs: now })}\n`;
+      await replaceDocument(this.#path, text, this.#fs, undefined, temporaryOf(this.#path));
     } catch (thrown) {
       for (const id of changed) ledger.startedJobs.add(id);
       throw thrown;

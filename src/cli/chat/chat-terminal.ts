@@ -79,7 +79,7 @@ class ChatTerminal {
         hint: () => {
           const units = this.#chat.front?.view.state.units.size ? "ctrl-t: units" : "";
           const move = this.#chat.hasCommand ? "ctrl-b: to the background" : "";
-          return [move, units, this.#hintNow()].filter(Boolean).join("  ");
+          return [this.#hintNow(), move, units].filter(Boolean).join("  ");
         },
         placeholder: () => this.#placeholder(),
       },

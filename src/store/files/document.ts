@@ -53,15 +53,16 @@ function contentVersion(content: string | Uint8Array): string {
 
 /**
  * Replaces a document atomically and durably: readers see the old or the new text, also after a power loss. Several
- * writers must use a lock. `place` renames the written file. Returns the new version.
+ * writers must use a lock. `place` renames the written file. With `temporaryOf(path)` as `temporary`, a document of one
+ * writer overwrites what a killed one has left. Returns the new version.
  */
 export async function replaceDocument(
   path: string,
   text: string,
   fs: FsPort = realFs,
   place: (temporary: string) => void | Promise<void> = (temporary) => fs.rename(temporary, path),
+  temporary = join(dirname(path), `~${basename(path)}.${process.pid}-${++temporaries}.tmp`),
 ): Promise<string> {
-  const temporary = join(dirname(path), `~${basename(path)}.${process.pid}-${++temporaries}.tmp`);
   try {
     await withFileAsync(fs, temporary, "replace", async (fd) => {
       await writeAllAsync(fs, fd, Buffer.from(text));

@@ -396,7 +396,7 @@ describe("what is sent", () => {
     terminal.type(`\t"a b" c${ENTER}`);
     await terminal.until(/reviewed/);
     terminal.type(`/help${ENTER}`);
-    await terminal.until(/^keys[\s\S]*ctrl-d/m);
+    await terminal.until(/ctrl-r[\s\S]*ctrl-d/);
     expect(await leave(terminal)).toMatch(/^commands\n[\s\S]*\n {2}\/git:review +Review \(project\)\n/m);
     expect(asked(model.requests[0]).at(-1)).toBe('Review a b for "a b" c');
   });
