@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { existsSync } from "node:fs";
 import { z } from "zod";
+import { isAlive } from "../support/is-alive.ts";
 import type { RecordedRequest } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
 import { writeKeys } from "./support/keys-file.ts";
@@ -67,7 +67,7 @@ function unitPids(machine: Machine, uuid: string): number[] {
 }
 
 function alive(pid: number | undefined): boolean {
-  return existsSync(`/proc/${pid}`);
+  return pid !== undefined && isAlive(pid);
 }
 
 /** What the model was sent last. */
@@ -130,7 +130,7 @@ describe("after kill -9 of the daemon", () => {
     expect(alive(pid)).toBe(true);
     await machine.ok(["daemon", "start"]);
     await until(() => !alive(pid), "the end of the unit");
-    expect(recordOf(machine, uuid)).toMatchObject({ state: "suspended" });
+    await until(() => recordOf(machine, uuid).state === "suspended", "its record");
   });
 
   test("and that of a command that dies beside a daemon, which notices it only then", async () => {
