@@ -161,7 +161,11 @@ export class LanguageServer {
     );
     const abort = (): void => reject(signal.reason);
     signal.addEventListener("abort", abort, { once: true });
-    void this.#connection.ended.then((end) => reject(this.#hasEnded(end)));
+    const check = (): void => {
+      if (this.end !== undefined) reject(this.#hasEnded(this.end));
+    };
+    this.#listeners.add(check);
+    check();
     try {
       return await Promise.race([this.#connection.rpc.sendRequest<T>(method, params), stopped]);
     } catch (thrown) {
@@ -177,6 +181,7 @@ export class LanguageServer {
       throw thrown;
     } finally {
       clearTimeout(timer);
+      this.#listeners.delete(check);
       signal.removeEventListener("abort", abort);
     }
   }

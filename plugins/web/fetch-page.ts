@@ -165,21 +165,35 @@ async function pageOf(url: URL, response: Response): Promise<FetchedPage> {
     await response.body?.cancel();
     throw failed(url, response);
   }
+  const type = response.headers.get("content-type") ?? "";
+  return { url: url.href, type, ...(await readBody(response, MAX_BODY)) };
+}
+
+/** The body, up to a limit of bytes. */
+export async function readBody(
+  response: Response,
+  max: number,
+): Promise<{ body: Uint8Array; truncated: boolean }> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   for await (const chunk of response.body ?? []) {
     chunks.push(chunk);
     bytes += chunk.byteLength;
-    if (bytes > MAX_BODY) break;
+    if (bytes > max) break;
   }
-  const body = Buffer.concat(chunks).subarray(0, MAX_BODY);
-  const type = response.headers.get("content-type") ?? "";
-  return { url: url.href, type, body, truncated: bytes > MAX_BODY };
+  return { body: Buffer.concat(chunks).subarray(0, max), truncated: bytes > max };
 }
 
-function failed(url: URL, { status, headers }: Response): SyscallError {
+function failed(url: URL, response: Response): SyscallError {
+  const { status } = response;
   const message = `${url.href} answered with status ${status}.`;
-  if (status === 404 || status === 410) return new SyscallError("NOT_FOUND", message);
+  return status === 404 || status === 410
+    ? new SyscallError("NOT_FOUND", message)
+    : statusError(message, response);
+}
+
+/** The error of a server that refuses, is asked too often, or fails. */
+export function statusError(message: string, { status, headers }: Response): SyscallError {
   if (status === 401 || status === 403 || status === 407) return new SyscallError("PERMISSION", message);
   if (status !== 429) return new SyscallError("UNAVAILABLE", message);
   const seconds = Number(headers.get("retry-after"));

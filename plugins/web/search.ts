@@ -5,6 +5,7 @@ import { z } from "zod";
 import { throwIfAborted } from "../_lib/cancelled.ts";
 import { issueText } from "../_lib/issue-text.ts";
 import { proxyFor } from "../_lib/proxy.ts";
+import { readBody, statusError } from "./fetch-page.ts";
 import type { WebSettings } from "./settings.ts";
 
 interface SearchRequest {
@@ -35,6 +36,11 @@ const Text = z
   .nullish()
   .transform((text) => text ?? "");
 
+/** The form that SearXNG and Tavily share. */
+const Results = z
+  .object({ results: z.array(z.object({ title: Text, url: z.string(), content: Text })) })
+  .transform(({ results }) => results.map(({ title, url, content }) => ({ title, url, text: content })));
+
 const ENGINES: Readonly<Record<"searxng" | "brave" | "tavily", Engine>> = {
   // https://docs.searxng.org/dev/search_api.html
   searxng: {
@@ -43,9 +49,7 @@ const ENGINES: Readonly<Record<"searxng" | "brave" | "tavily", Engine>> = {
       url: withQuery(`${url.replace(/\/$/, "")}/search`, { q: withSites(query), format: "json" }),
       init: {},
     }),
-    answer: z
-      .object({ results: z.array(z.object({ title: Text, url: z.string(), content: Text })) })
-      .transform(({ results }) => results.map(({ title, url, content }) => ({ title, url, text: content }))),
+    answer: Results,
   },
   // https://api-dashboard.search.brave.com/app/documentation/web-search
   brave: {
@@ -88,9 +92,7 @@ const ENGINES: Readonly<Record<"searxng" | "brave" | "tavily", Engine>> = {
         }),
       },
     }),
-    answer: z
-      .object({ results: z.array(z.object({ title: Text, url: z.string(), content: Text })) })
-      .transform(({ results }) => results.map(({ title, url, content }) => ({ title, url, text: content }))),
+    answer: Results,
   },
 };
 type EngineName = keyof typeof ENGINES;
@@ -165,7 +167,9 @@ async function asked(
       ...(proxy !== undefined && { proxy }),
     });
     if (!response.ok) throw refused(title, origin, response);
-    text = await boundedText(response);
+    const { body, truncated } = await readBody(response, MAX_ANSWER);
+    if (truncated) throw new SyscallError("DRIVER", `${title} at ${origin} answered with more than 4 MiB.`);
+    text = new TextDecoder().decode(body);
   } catch (thrown) {
     throwIfAborted(signal);
     if (thrown instanceof SyscallError) throw thrown;
@@ -180,28 +184,12 @@ async function asked(
   }
 }
 
-async function boundedText(response: Response): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const chunk of response.body ?? []) {
-    bytes += chunk.byteLength;
-    if (bytes > MAX_ANSWER)
-      throw new SyscallError("DRIVER", "The search engine's answer is larger than 4 MiB.");
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString("utf8");
-}
-
-function refused(title: string, origin: string, { status, headers }: Response): SyscallError {
-  const message = `${title} at ${origin} answered with status ${status}.`;
-  if (status === 429) {
-    const seconds = Number(headers.get("retry-after"));
-    return new SyscallError("EXHAUSTED", message, seconds > 0 ? { retryAfterMs: seconds * 1_000 } : {});
-  }
-  if (status !== 401 && status !== 403) return new SyscallError("UNAVAILABLE", message);
+function refused(title: string, origin: string, response: Response): SyscallError {
+  const { status } = response;
   const why =
     title === "SearXNG" ? "Its settings.yml must list json under search.formats." : "Check its key.";
-  return new SyscallError("PERMISSION", `${message} ${why}`);
+  const hint = status === 401 || status === 403 ? ` ${why}` : "";
+  return statusError(`${title} at ${origin} answered with status ${status}.${hint}`, response);
 }
 
 function withQuery(address: string, query: Readonly<Record<string, string>>): string {
