@@ -16,6 +16,12 @@ export interface Connection {
   end(): string | undefined;
 }
 
+/** Makes one request within its time limit. Fails with one of our errors. */
+export type RequestRunner = <T>(
+  signal: AbortSignal | undefined,
+  run: (options: { signal?: AbortSignal; timeout: number; maxTotalTimeout: number }) => Promise<T>,
+) => Promise<T>;
+
 interface ConnectionEvents {
   toolsChanged(): void;
   closed(): void;

@@ -17,7 +17,11 @@ export async function resourceText(result: ReadResourceResult, context: OpenCont
   return (await Promise.all(parts)).join("\n");
 }
 
-async function blockText(block: CallToolResult["content"][number], context: OpenContext): Promise<string> {
+/** One part of a result or of a prompt. */
+export async function blockText(
+  block: CallToolResult["content"][number],
+  context: OpenContext,
+): Promise<string> {
   switch (block.type) {
     case "text":
       return block.text;

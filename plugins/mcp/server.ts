@@ -1,11 +1,13 @@
-/** An MCP server that is mounted: its tools and resources as devices. */
+/** An MCP server that is mounted: its tools, resources and prompts as devices. */
 
 import type { Client, Resource, Tool } from "@modelcontextprotocol/client";
 import { type Device, type Mounted, type OpenContext, SyscallError, type ToolDef } from "rnix/plugin";
 import { AnswerFile } from "../_lib/answer-file.ts";
 import { jsonObject } from "../_lib/json-object.ts";
-import { type Connection, connect } from "./connect.ts";
+import { type Connection, connect, type RequestRunner } from "./connect.ts";
 import { failure, isGone } from "./failure.ts";
+import { pathSegmentOf } from "./path-segment.ts";
+import { listPrompts, promptDevice } from "./prompts.ts";
 import { resourceText, resultText } from "./result.ts";
 import { type ServerSettings, settingsOf } from "./settings.ts";
 
@@ -20,7 +22,7 @@ const REFRESH_MS = 1_000;
 /** The kernel waits this much longer than a request may take, so that the server's own failure is reported. */
 const MARGIN_MS = 1_000;
 
-/** Connects to a server and offers its tools and resources as devices (seeds 000 §3.4). */
+/** Connects to a server and offers its tools, resources and prompts as devices (seeds 000 §3.4). */
 export async function openServer(
   config: object,
   context: OpenContext,
@@ -125,7 +127,9 @@ class Server implements Mounted {
 
   #devicesOf(tools: readonly Tool[], client: Client): Record<string, Device> {
     const devices: Record<string, Device> = { "": this.#root(tools, client) };
-    if (client.getServerCapabilities()?.resources) devices["/resources"] = this.#resources(tools, client);
+    const has = client.getServerCapabilities();
+    if (has?.resources) devices["/resources"] = this.#resources(tools, client);
+    if (has?.prompts) devices["/prompts"] = promptDevice(client, this.#request);
     for (const tool of tools) {
       const path = `/tools/${pathSegmentOf(tool.name)}`;
       if (devices[path]) this.#log(`its tool ${tool.name} is left out: another tool is at ${path}`);
@@ -144,6 +148,7 @@ class Server implements Mounted {
       factory: (_subpath, _flags, context) =>
         new AnswerFile({
           device: tool.name,
+          content: async () => JSON.stringify(tool),
           answer: async (text, signal) => {
             const input = jsonObject(tool.name, text);
             // `op` is the kernel's name of the tool, unless the tool has a field of that name.
@@ -179,9 +184,10 @@ class Server implements Mounted {
 
   /** What can be read of the server itself: its folders, and the list of its tools. */
   #root(tools: readonly Tool[], client: Client): Device {
-    const resources = client.getServerCapabilities()?.resources !== undefined;
+    const { resources, prompts } = client.getServerCapabilities() ?? {};
+    const folders = ["tools", ...(resources ? ["resources"] : []), ...(prompts ? ["prompts"] : [])];
     const texts: Record<string, string> = {
-      "": JSON.stringify(resources ? ["tools", "resources"] : ["tools"]),
+      "": JSON.stringify(folders),
       "/tools": JSON.stringify(tools),
     };
     return {
@@ -203,9 +209,7 @@ class Server implements Mounted {
   async #summary(tools: readonly Tool[], client: Client): Promise<string> {
     const has = client.getServerCapabilities();
     const resources = has?.resources ? await this.#listResources(client) : [];
-    const { prompts } = has?.prompts
-      ? await this.#request(undefined, (options) => client.listPrompts(undefined, options))
-      : { prompts: [] };
+    const prompts = await listPrompts(client, this.#request);
     const lines = (items: readonly { name: string; description?: string }[]): object[] =>
       items.slice(0, MAX_TOOLS).map(({ name, description = "" }) => ({
         name,
@@ -259,11 +263,7 @@ class Server implements Mounted {
     return resources;
   }
 
-  /** One request within its time limit. Fails with one of our errors. */
-  async #request<T>(
-    signal: AbortSignal | undefined,
-    run: (options: { signal?: AbortSignal; timeout: number; maxTotalTimeout: number }) => Promise<T>,
-  ): Promise<T> {
+  readonly #request: RequestRunner = async (signal, run) => {
     if (this.#ended) throw this.#ended;
     const timeout = this.#settings.requestTimeoutMs;
     try {
@@ -272,7 +272,7 @@ class Server implements Mounted {
       if (isGone(thrown)) this.#end("no longer knows this session.");
       throw this.#ended && !signal?.aborted ? this.#ended : failure(thrown, this.#settings.name, signal);
     }
-  }
+  };
 
   #log(text: string): void {
     this.#context.log("warn", `${this.#settings.name}: ${text}`);
@@ -303,12 +303,6 @@ const RESOURCE_TOOLS: ToolDef[] = [
     annotations: { readOnlyHint: true },
   },
 ];
-
-/** A tool's name as a segment of a path: characters that a path can't hold become "_". */
-function pathSegmentOf(name: string): string {
-  const segment = name.replaceAll(/[^A-Za-z0-9._-]/g, "_");
-  return /^\.+$/.test(segment) ? `_${segment}` : segment;
-}
 
 /** The URI in a subpath such as `/file:///a`. Its scheme may be percent-encoded. */
 function uriOf(subpath: string): string {

@@ -54,6 +54,27 @@ describe("rnix mcp list", () => {
   });
 });
 
+describe("rnix cat below /mnt/mcp", () => {
+  test("reads a server's tools, resources and prompts, which starts it", async () => {
+    await using machine = new Machine();
+    mcpJson(machine, { notes: mcpServer() });
+    const refused = await machine.run(["cat", "/mnt/mcp/notes/tools"]);
+    expect([refused.code, refused.stderr]).toEqual([64, expect.stringContaining("is not trusted")]);
+    await machine.ok(["trust", "--yes"]);
+    const cat = async (path: string) => (await machine.run(["cat", path])).stdout;
+    expect(await cat("/mnt/mcp/notes")).toBe('["tools","resources","prompts"]');
+    expect(await cat("/mnt/mcp/notes/tools/echo")).toContain("Answers its input");
+    expect(await cat("/mnt/mcp/notes/resources/file:///notes.txt")).toBe("remember the milk");
+    // As a run names it.
+    expect(await cat("/mnt/mcp/7-notes/prompts/summary")).toBe("Summarize everything, short.");
+    const filled = await machine.run(["call", "/mnt/mcp/notes/prompts/summary", '{"topic": "cats"}']);
+    expect(filled.stdout).toBe("Summarize cats, short.\n");
+    const unknown = await machine.run(["cat", "/mnt/mcp/nots/tools"]);
+    expect([unknown.code, unknown.stderr]).toEqual([64, expect.stringContaining('Did you mean "notes"?')]);
+    expect(servers(machine)).toBe(1);
+  });
+});
+
 describe("rnix mcp test", () => {
   for (const way of [[], ["--no-daemon"]]) {
     test(`lists what a server has, and ends it ${way.join("") || "through the daemon"}`, async () => {

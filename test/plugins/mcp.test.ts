@@ -111,9 +111,15 @@ describePlugin("mcp", () => import("../../plugins/mcp/index.ts"), {
         title: "says what is there",
         device: "",
         input: null,
-        answer: (said) => expect(JSON.parse(said)).toEqual(["tools", "resources"]),
+        answer: (said) => expect(JSON.parse(said)).toEqual(["tools", "resources", "prompts"]),
       },
-      { title: "names what is not there", device: "/prompts", input: null, error: "NOT_FOUND" },
+      { title: "names what is not there", device: "/roots", input: null, error: "NOT_FOUND" },
+      {
+        title: "fills a prompt",
+        device: "/prompts/summary",
+        input: { topic: "cats" },
+        answer: (said) => expect(said).toBe("Summarize cats, short."),
+      },
       { title: "takes an object", device: "/tools/echo", input: "[1]", error: "INVALID" },
     ],
     refused: [
@@ -193,6 +199,22 @@ describe("a server on stdin and stdout", () => {
     expect(text(await exchange(file, input))).toBe("remember the milk");
     const missing = await failure(() => read(mounted, "/resources", "/file:///no"));
     expect(["INVALID", "NOT_FOUND"]).toContain(missing.code);
+  });
+
+  test("lists its prompts and fills them with arguments", async () => {
+    const mounted = await mount(program());
+    expect(JSON.parse(await read(mounted, "/prompts"))).toMatchObject([
+      { name: "summary", arguments: [{ name: "topic", required: false }, { name: "style" }] },
+    ]);
+    expect(await read(mounted, "/prompts", "/summary")).toBe("Summarize everything, short.");
+    const missing = await failure(() => read(mounted, "/prompts", "/sumary"));
+    expect(missing).toMatchObject({
+      code: "NOT_FOUND",
+      message: "There is no prompt sumary. Prompts: summary.",
+    });
+    expect(JSON.parse(await read(mounted, "/tools/echo"))).toMatchObject({
+      description: "Answers its input",
+    });
   });
 
   test("that changes its list of tools reports the new one", async () => {

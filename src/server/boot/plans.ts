@@ -54,9 +54,10 @@ export function makePlans({ user, planner, init, environment, keyNotice, inMemor
     async planCall({ env: given, ...place }) {
       const from = { ...place, env: given ?? environment };
       // A server of init.yaml may have the tool, or be the one that is named.
-      const left = place.server !== undefined || place.tool?.includes("__") ? await init.ready(from) : [];
-      const { notices, opts } = await planCall(from, planner);
-      return { opts, notices: [...left, ...notices] };
+      const isMounted = place.tool?.includes("__") || place.path?.startsWith("/mnt/");
+      const left = place.server !== undefined || isMounted ? await init.ready(from) : [];
+      const { notices, ...planned } = await planCall(from, planner);
+      return { ...planned, notices: [...left, ...notices] };
     },
     async planResume(run, { env, ...request }) {
       if (env !== undefined) return planResumeIn(run, { ...request, env });

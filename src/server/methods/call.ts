@@ -40,9 +40,10 @@ export const call = method({
       return wire(wanted, await kernel.calls.callBy(unit, wanted, caller.gone), []);
     }
     const about = payload.run && (await rootRun(services, payload.run));
-    const { opts, notices } = await planCall(payload);
+    const { opts, notices, path } = await planCall(payload);
+    const mounted = "path" in wanted && path !== undefined ? { ...wanted, path } : wanted;
     try {
-      return wire(wanted, await kernel.calls.call(wanted, { ...opts, about }, caller.gone), notices);
+      return wire(wanted, await kernel.calls.call(mounted, { ...opts, about }, caller.gone), notices);
     } catch (thrown) {
       // A plugin that is left out may have had the tool.
       if (!(thrown instanceof SyscallError) || thrown.code !== "NOT_FOUND" || notices.length === 0)

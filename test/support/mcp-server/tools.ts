@@ -65,8 +65,15 @@ export function testServer(): McpServer {
   server.registerResource("notes", "file:///notes.txt", { description: "Notes" }, async (uri) => ({
     contents: [{ uri: uri.href, text: "remember the milk" }],
   }));
-  server.registerPrompt("summary", { description: "Summarizes the notes" }, () => ({
-    messages: [{ role: "user", content: { type: "text", text: "Summarize the notes." } }],
-  }));
+  server.registerPrompt(
+    "summary",
+    {
+      description: "Summarizes the notes",
+      argsSchema: { topic: z.string().optional(), style: z.string().optional() },
+    },
+    ({ topic = "everything", style = "short" }) => ({
+      messages: [{ role: "user", content: { type: "text", text: `Summarize ${topic}, ${style}.` } }],
+    }),
+  );
   return server;
 }
