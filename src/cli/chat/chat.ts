@@ -21,6 +21,7 @@ import { type ChatCommand, chatCommands } from "./commands.ts";
 import { Composer } from "./composer.ts";
 import { Conversation } from "./conversation.ts";
 import { Link } from "./link.ts";
+import { McpPrompts } from "./mcp-prompts.ts";
 import { CARRY_OUT, changeMode, modeAfter } from "./modes.ts";
 import type { ConversationNames } from "./names.ts";
 import type { Outgoing, When } from "./outbox.ts";
@@ -62,6 +63,7 @@ export class Chat implements ChatActions {
   readonly link: Link;
   readonly options: ChatOptions;
   readonly #parts: ChatParts;
+  readonly #mcp: McpPrompts;
   readonly #composer: Composer;
   readonly #conversation: Conversation;
   readonly #shell: UserShell;
@@ -80,7 +82,9 @@ export class Chat implements ChatActions {
     this.link = new Link(parts.io);
     const print = (text: string): void => this.print(text);
     const { folders } = parts;
-    this.#composer = new Composer({ cwd: this.options.cwd ?? this.io.cwd, folders, print });
+    const { cwd = this.io.cwd, trust } = this.options;
+    this.#mcp = new McpPrompts({ io: this.io, link: this.link, trust });
+    this.#composer = new Composer({ cwd, folders, mcp: this.#mcp, print });
     this.#conversation = new Conversation({
       ...parts,
       link: this.link,
@@ -106,7 +110,8 @@ export class Chat implements ChatActions {
   get commands(): CompletableCommand[] {
     const own = new Set(this.#commands.map(({ name }) => name));
     const prompts = this.#composer.prompts.filter(({ name }) => !own.has(name));
-    return [...this.#commands, ...prompts.map((one) => ({ ...one, about: `${one.about} (${one.of})` }))];
+    const files = prompts.map((one) => ({ ...one, about: `${one.about} (${one.of})` }));
+    return [...this.#commands, ...files, ...this.#mcp.commands];
   }
 
   /** The run that is visible. */
@@ -184,11 +189,7 @@ export class Chat implements ChatActions {
     const { draft } = line;
     const text = expanded(draft).trim();
     if (text === "") return;
-    const typed = readTyped(
-      text,
-      this.commands.map(({ name }) => name),
-      isPath,
-    );
+    const typed = readTyped(text, [...this.commands.map(({ name }) => name), ...mcpPromptOf(text)], isPath);
     line.take(true);
     const shell = typed.kind === "message" ? shellLine(text) : null;
     if (shell !== null) {
@@ -384,8 +385,7 @@ export class Chat implements ChatActions {
   async #command(name: string, args: string, draft: Draft, when: When): Promise<void> {
     const own = this.#commands.find((command) => command.name === name);
     if (own !== undefined) return own.name === "quit" ? this.quit() : own.run(this, args);
-    const message = this.#composer.prompt(name, args, draft);
-    if (message !== undefined) await this.#deliver(message, when);
+    await this.#deliver(await this.#composer.prompt(name, args, draft), when);
   }
 
   #deliver(message: Outgoing, when: When): Promise<void> {
@@ -402,6 +402,11 @@ export class Chat implements ChatActions {
       if (!isForeseen) this.print("this is a bug in rnix");
     });
   }
+}
+
+/** `SERVER:PROMPT` at the beginning of a command, whose server may be unknown yet. */
+function mcpPromptOf(text: string): string[] {
+  return /^\/([\w.-]+:\S*)/.exec(text)?.slice(1) ?? [];
 }
 
 function isPath(word: string): boolean {

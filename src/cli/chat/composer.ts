@@ -2,6 +2,7 @@
 
 import type { Draft } from "../terminal/draft.ts";
 import { attachedFiles } from "./attached-files.ts";
+import type { McpPrompts } from "./mcp-prompts.ts";
 import type { Outgoing } from "./outbox.ts";
 import {
   type CommandFolders,
@@ -14,6 +15,7 @@ interface ComposerParts {
   /** The folder in which names of files are looked up. */
   cwd: string;
   folders: CommandFolders;
+  mcp: Pick<McpPrompts, "text">;
   print(text: string): void;
 }
 
@@ -33,10 +35,14 @@ export class Composer {
     return { draft, text, files: () => this.#files({ text: draft.shown }) };
   }
 
-  /** The message of a prompt command; undefined if there is no such command. */
-  prompt(name: string, args: string, draft: Draft): Outgoing | undefined {
+  /** The message of a prompt command: of a file, or of an MCP server. */
+  async prompt(name: string, args: string, draft: Draft): Promise<Outgoing> {
     const prompt = this.prompts.find((command) => command.name === name);
-    if (prompt === undefined) return undefined;
+    // A server's text attaches no files.
+    if (prompt === undefined) {
+      const text = await this.#p.mcp.text(name, args);
+      return { draft, text, files: () => this.#files({ text: args }) };
+    }
     const { text, note } = expandPrompt(prompt, args);
     if (note !== undefined) this.#p.print(note);
     const mentions = prompt.of === "project" ? { text: args, inside: text } : { text: `${text}\n${args}` };

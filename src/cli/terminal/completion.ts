@@ -31,7 +31,7 @@ export interface Suggestions {
 
 /** A command that can be completed. */
 export interface CompletableCommand {
-  /** Without the slash. */
+  /** Without the slash. A name that ends in ":" is the beginning of names, which `values` completes. */
   name: string;
   about: string;
   /** Such as `[model]`. */
@@ -58,7 +58,7 @@ export class Completer {
   /** What is known at once: the names of commands. `isFirstLine`: commands stand at the beginning only. */
   now(before: string, isFirstLine: boolean): Suggestions | null {
     const typed = isFirstLine ? /^\/(\S*)$/.exec(before)?.[1] : undefined;
-    if (typed === undefined) return null;
+    if (typed === undefined || this.#argument(before)) return null;
     const query = typed.toLowerCase();
     const scored = this.#sources.commands().flatMap((command, at) => {
       const score = commandScore(query, command.name);
@@ -66,10 +66,11 @@ export class Completer {
     });
     scored.sort((a, b) => b.score - a.score || a.at - b.at);
     const items = scored.map(({ command: { name, about, hint } }) => ({
-      text: `/${name} `,
+      text: name.endsWith(":") ? `/${name}` : `/${name} `,
       label: hint === undefined ? `/${name}` : `/${name} ${hint}`,
       about,
-      needsMore: hint?.startsWith("<") || hint?.startsWith("["),
+      goesOn: name.endsWith(":"),
+      needsMore: takesArguments(hint),
     }));
     return { kind: "command", from: 0, items: items.slice(0, MAX_SUGGESTIONS) };
   }
@@ -78,22 +79,29 @@ export class Completer {
   async soon(before: string, isFirstLine: boolean, signal: AbortSignal): Promise<Suggestions | null> {
     const file = fileTyped(before);
     if (file !== null) return this.#files(file, signal);
-    const argument = isFirstLine ? /^\/(\S+) +(\S*)$/.exec(before) : null;
+    const argument = isFirstLine ? this.#argument(before) : null;
     if (argument === null) return null;
-    // The commands are read from files: not with each key of a message.
-    const command = this.#sources.commands().find(({ name }) => name === argument[1]);
-    if (command?.values === undefined) return null;
-    const typed = argument[2] ?? "";
-    const values = await command.values();
+    const { typed, isName } = argument;
+    const values = await argument.values();
     if (signal.aborted) return null;
     const about = new Map(values.map(({ value, about }) => [value, about]));
     const found = await fuzzyFind(typed, [...about.keys()], MAX_SUGGESTIONS, signal);
     const items = (found ?? []).map((value) => ({
-      text: value,
+      text: isName ? `${value} ` : value,
       label: value,
       about: about.get(value) ?? "",
+      needsMore: isName && takesArguments(about.get(value)),
     }));
     return items.length === 0 ? null : { kind: "argument", from: before.length - typed.length, items };
+  }
+
+  /** The argument that is being typed, or the rest of a name behind ":". The commands are read from files. */
+  #argument(before: string): TypedArgument | null {
+    const [, begin, rest, name = begin, word = rest] =
+      /^\/(?:([^\s:]+:)(\S*)|(\S+) +(\S*))$/.exec(before) ?? [];
+    if (name === undefined || word === undefined) return null;
+    const values = this.#sources.commands().find((command) => command.name === name)?.values;
+    return values === undefined ? null : { typed: word, values, isName: begin !== undefined };
   }
 
   async #files(typed: TypedFile, signal: AbortSignal): Promise<Suggestions | null> {
@@ -139,6 +147,16 @@ export function mentionedPaths(text: string): string[] {
 /** The absolute path of a mention; `~/` is the home folder. */
 export function mentionedFile(path: string, cwd: string): string {
   return resolve(cwd, path.replace(/^~(?=\/|$)/, homedir()));
+}
+
+/** Arguments are shown as `<name>` or `[name]`. */
+function takesArguments(hint = ""): boolean {
+  return /^[<[]/.test(hint);
+}
+
+interface TypedArgument extends Required<Pick<CompletableCommand, "values">> {
+  typed: string;
+  isName: boolean;
 }
 
 interface TypedFile {

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import type { TerminalSession } from "../../support/terminal.ts";
 import { Machine } from "../support/machine.ts";
+import { mcpJson, mcpServer } from "../support/mcp.ts";
 import { asked, CTRL_C, chat, EMPTY_LINE, ENTER, ESCAPE, leave, READY } from "./support.ts";
 
 /** Types a command and waits for its answer, which is a block in the transcript. */
@@ -80,6 +81,30 @@ test("every command answers with a block, before the first message and after it"
   await command(terminal, "/help", /ctrl-d\s+leave; a working agent continues/);
   terminal.type(`/quit${ENTER}`);
   expect((await terminal.done).code).toBe(0);
+});
+
+test("prompts of an MCP server are commands: completed by the server, filled with arguments", async () => {
+  await using machine = new Machine();
+  mcpJson(machine, { notes: mcpServer() });
+  await machine.ok(["trust", "--yes"]);
+  const model = await machine.model([{ text: "a summary" }]);
+  await using terminal = await chat(machine, [], { columns: 100, rows: 30 });
+  terminal.type("/note");
+  // The files are read with the first slash.
+  await terminal.until(/prompts of this MCP server|^❯ \/note/m);
+  terminal.type("s");
+  await terminal.until(/\/notes: +prompts of this MCP server/);
+  terminal.type("\t");
+  await terminal.until(/summary +\[topic\] \[style\]: Summarizes the notes/);
+  terminal.type("\t");
+  await terminal.until(/^❯ \/notes:summary$/m);
+  terminal.type(`cats style="in three words"${ENTER}`);
+  await terminal.until((text) => text.includes("a summary") && EMPTY_LINE.test(text));
+  expect(asked(model.requests[0]).join()).toContain("Summarize cats, in three words.");
+  await command(terminal, "/notes:no", /there is no \/notes:no; notes has \/notes:summary/);
+  await command(terminal, "/nots:summary", /got "nots"\. Did you\s+mean "notes"/);
+  await command(terminal, "/notes:summary style=x topic=y z", /it takes no z/);
+  await leave(terminal);
 });
 
 test("/quit and Ctrl-C twice while the agent works: the first asks or suspends", async () => {
