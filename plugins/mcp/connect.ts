@@ -5,6 +5,7 @@ import { type OpenContext, SyscallError } from "rnix/plugin";
 import { failure } from "./failure.ts";
 import { HttpTransport } from "./http-transport.ts";
 import { ProgramTransport } from "./program-transport.ts";
+import { answerByPolicy, CAPABILITIES } from "./server-requests.ts";
 import type { ServerSettings } from "./settings.ts";
 
 /** An open connection. */
@@ -24,6 +25,8 @@ export type RequestRunner = <T>(
 
 interface ConnectionEvents {
   toolsChanged(): void;
+  /** The server has asked for something; a notice about it. */
+  asked(notice: string): void;
   closed(): void;
   error(error: Error): void;
 }
@@ -68,12 +71,14 @@ async function attempt(
   const client = new Client(
     { name: "rnix", version: "1" },
     {
+      capabilities: CAPABILITIES,
       versionNegotiation: { mode: "auto", probe: { timeoutMs: probeMs } },
       listChanged: {
         tools: { autoRefresh: false, debounceMs: DEBOUNCE_MS, onChanged: () => events.toolsChanged() },
       },
     },
   );
+  answerByPolicy(client, events.asked);
   const close = async (): Promise<void> => {
     await Promise.allSettled([client.close(), transport.close()]);
   };

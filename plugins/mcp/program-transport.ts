@@ -7,14 +7,13 @@ import { JsonDepth } from "../_lib/json-depth.ts";
 import { LineSplitter, type LongLine } from "../_lib/line-splitter.ts";
 import { settledWithin } from "../_lib/within.ts";
 import { tooLarge } from "./failure.ts";
+import { limitedLog } from "./limited-log.ts";
 import type { ProgramSettings } from "./settings.ts";
 
 /** Between the end of its input and SIGTERM: a server that follows the protocol ends by itself. */
 const EXIT_MS = 500;
 /** Characters of its last output that the message about its end quotes. */
 const LAST_OUTPUT = 2_000;
-/** Lines of a server that are logged per second; the rest is counted. */
-const LOGGED_PER_SECOND = 50;
 const LOGGED_CHARS = 2_000;
 
 /** Servers write the id as the first or the last field, some of them with spaces. */
@@ -164,20 +163,6 @@ function messageOf(line: string): JSONRPCMessage | null {
   } catch {
     return null;
   }
-}
-
-function limitedLog(log: (text: string) => void): (text: string) => void {
-  let since = 0;
-  let count = 0;
-  return (text) => {
-    const now = performance.now();
-    if (now - since >= 1_000) {
-      if (count > LOGGED_PER_SECOND) log(`(${count - LOGGED_PER_SECOND} more lines)`);
-      since = now;
-      count = 0;
-    }
-    if (++count <= LOGGED_PER_SECOND) log(text);
-  };
 }
 
 function errorOf(thrown: unknown): Error {

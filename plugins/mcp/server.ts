@@ -6,6 +6,7 @@ import { AnswerFile } from "../_lib/answer-file.ts";
 import { jsonObject } from "../_lib/json-object.ts";
 import { type Connection, connect, type RequestRunner } from "./connect.ts";
 import { failure, isGone } from "./failure.ts";
+import { limitedLog } from "./limited-log.ts";
 import { pathSegmentOf } from "./path-segment.ts";
 import { listPrompts, promptDevice } from "./prompts.ts";
 import { resourceText, resultText } from "./result.ts";
@@ -19,6 +20,8 @@ const MAX_SUMMARY = 1_000;
 const MAX_TOOLS = 512;
 /** At least this much time lies between two readings of the list of tools. */
 const REFRESH_MS = 1_000;
+/** Different requests of a server that the result of one call mentions. */
+const MAX_NOTICES = 5;
 /** The kernel waits this much longer than a request may take, so that the server's own failure is reported. */
 const MARGIN_MS = 1_000;
 
@@ -37,6 +40,7 @@ class Server implements Mounted {
   devices: Record<string, Device> = {};
   readonly #settings: ServerSettings;
   readonly #context: OpenContext;
+  readonly #log: (text: string) => void;
   #connection: Connection | undefined;
   #onChange: ((devices: Record<string, Device>) => void) | undefined;
   #onEnd: ((why: SyscallError) => void) | undefined;
@@ -46,10 +50,13 @@ class Server implements Mounted {
   #refreshedAt = 0;
   /** The time from its start to the list of its tools. */
   #startMs = 0;
+  /** The notices of each open call: the protocol does not show which call a server's request belongs to. */
+  readonly #open = new Set<Set<string>>();
 
   constructor(settings: ServerSettings, context: OpenContext) {
     this.#settings = settings;
     this.#context = context;
+    this.#log = limitedLog((text) => context.log("warn", `${this.#settings.name}: ${text}`));
   }
 
   async open(signal: AbortSignal): Promise<void> {
@@ -59,6 +66,7 @@ class Server implements Mounted {
       this.#context,
       {
         toolsChanged: () => this.#toolsChanged(),
+        asked: (notice) => this.#asked(notice),
         closed: () => this.#end(),
         error: (error) => this.#log(error.message),
       },
@@ -154,13 +162,15 @@ class Server implements Mounted {
             // `op` is the kernel's name of the tool, unless the tool has a field of that name.
             const { op: given, ...rest } = input;
             const args = given === op ? rest : input;
+            const notices = new Set<string>();
+            this.#open.add(notices);
             const result = await this.#request(signal, (options) =>
               client.callTool(
                 { name: tool.name, arguments: args, ...keyOf(context) },
                 { ...options, onprogress: progress(context), toolDefinition: unchecked },
               ),
-            );
-            const answer = await resultText(result, context);
+            ).finally(() => this.#open.delete(notices));
+            const answer = [await resultText(result, context), ...notices].filter(Boolean).join("\n");
             if (result.isError) throw new SyscallError("DRIVER", answer || `${name}: ${tool.name} failed.`);
             return answer;
           },
@@ -274,8 +284,9 @@ class Server implements Mounted {
     }
   };
 
-  #log(text: string): void {
-    this.#context.log("warn", `${this.#settings.name}: ${text}`);
+  #asked(notice: string): void {
+    this.#log(notice);
+    for (const notices of this.#open) if (notices.size < MAX_NOTICES) notices.add(notice);
   }
 }
 

@@ -95,7 +95,7 @@ describe("rnix mcp test", () => {
       expect(tested.stdout).toMatch(/^tool +a\.b +Has a dot in its name$/m);
       expect(tested.stdout).toMatch(/^resource +file:\/\/\/notes\.txt +Notes$/m);
       expect(tested.stdout).toMatch(/^prompt +summary +Summarizes the notes$/m);
-      expect(tested.stderr).toMatch(/^notes started in \d+ ms: 11 tools, 1 resource, 1 prompt$/m);
+      expect(tested.stderr).toMatch(/^notes started in \d+ ms: 13 tools, 1 resource, 1 prompt$/m);
       expect(servers(machine)).toBe(0);
 
       const json = JSON.parse(

@@ -217,6 +217,18 @@ describe("a server on stdin and stdout", () => {
     });
   });
 
+  test("that asks the user or for a model is answered at once, and the result and the log mention it", async () => {
+    const made = real();
+    const mounted = await mount(program(), made);
+    const asked = 'The MCP server asked the user "Who are you?". It was declined';
+    expect(await call(mounted, "ask")).toStartWith(`the user answered with decline\n${asked}`);
+    expect(await call(mounted, "think")).toMatch(
+      /^no model: .*not offered\nThe MCP server asked its client for sampling\/createMessage\. It was refused/,
+    );
+    expect(made.notes.log.filter((line) => line.includes("The MCP server asked"))).toHaveLength(2);
+    expect(await call(mounted, "echo", { text: "x" })).toBe('{"text":"x"}');
+  });
+
   test("that changes its list of tools reports the new one", async () => {
     const mounted = await mount(program());
     const changed = new Promise<object>((resolve) => mounted.onChange?.(resolve));

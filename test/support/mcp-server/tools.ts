@@ -57,6 +57,18 @@ export function testServer(): McpServer {
     server.registerTool("grown", { description: "It was added" }, async () => text("I am new"));
     return text("grown");
   });
+  server.registerTool("ask", {}, async () => {
+    const requestedSchema = { type: "object" as const, properties: { name: { type: "string" as const } } };
+    const { action } = await server.server.elicitInput({ message: "Who are you?", requestedSchema });
+    return text(`the user answered with ${action}`);
+  });
+  // Without a look at what the client offers.
+  server.registerTool("think", {}, async ({ sendRequest }) => {
+    const messages = [{ role: "user" as const, content: { type: "text" as const, text: "think" } }];
+    const params = { messages, maxTokens: 10 };
+    const request = { method: "sampling/createMessage" as const, params };
+    return sendRequest(request, z.any()).catch((error: Error) => text(`no model: ${error.message}`));
+  });
   server.registerTool("die", {}, async () => {
     process.stderr.write("something broke\n");
     process.exit(3);
