@@ -52,6 +52,7 @@ const NATIVES = ["@mongodb-js/zstd", "node-liblzma"];
 const WORKER = "src/plugin/host/worker.ts";
 const SEARCH_WORKER = "plugins/fs/search/worker.ts";
 const INDEX_WORKER = "src/store/search/index-worker.ts";
+const WORKFLOW_WORKER = "src/workflows/worker.ts";
 
 interface BuildOptions {
   /** Absolute; src/main.ts by default. Tests build small programs around a part. */
@@ -74,7 +75,10 @@ export async function build({
   const work = mkdtempSync(join(dirname(outfile), ".rnix-build-"));
   try {
     const result = await Bun.build({
-      entrypoints: [entry, ...[WORKER, SEARCH_WORKER, INDEX_WORKER].map((file) => join(ROOT, file))],
+      entrypoints: [
+        entry,
+        ...[WORKER, SEARCH_WORKER, INDEX_WORKER, WORKFLOW_WORKER].map((file) => join(ROOT, file)),
+      ],
       root: ROOT,
       target: "bun",
       format: "esm",
@@ -86,6 +90,7 @@ export async function build({
       define: {
         RNIX_SEARCH_WORKER: JSON.stringify(inExecutable(SEARCH_WORKER)),
         RNIX_INDEX_WORKER: JSON.stringify(inExecutable(INDEX_WORKER)),
+        RNIX_WORKFLOW_WORKER: JSON.stringify(inExecutable(WORKFLOW_WORKER)),
         RNIX_COMMIT: JSON.stringify(commit()),
         ...(version !== undefined && { RNIX_VERSION: JSON.stringify(version) }),
         // Bun also embeds it, by default with the value at build time.

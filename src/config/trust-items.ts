@@ -12,6 +12,7 @@ import { loadProviders } from "./providers/providers.ts";
 import { loadSettings } from "./settings/settings.ts";
 import { projectSkills } from "./skills/skills.ts";
 import { alwaysPart, type Trust, type TrustItem } from "./trust/trust.ts";
+import { projectWorkflows } from "./workflows/workflows.ts";
 
 /** A plugin of the project, which was read and not run. */
 interface PluginFiles {
@@ -40,6 +41,7 @@ export async function trustItems(
     ...(await initItems(sources, trust)),
     ...(await agentItems(sources, trust)),
     ...skillItems(sources, trust),
+    ...workflowItems(sources, trust),
   ];
   // The user decides by what is shown: no part of it may hide.
   return items.map((item) => ({ ...item, what: visible(item.what) }));
@@ -128,6 +130,13 @@ async function agentItems(sources: ConfigSources, trust: Trust): Promise<TrustIt
       return [trust.parts({ kind, name, what, file }, parts)];
     };
     return [...item("agent", others), ...item("checks", checks).map((one) => trust.withNamed(one, named))];
+  });
+}
+
+function workflowItems(sources: ConfigSources, trust: Trust): TrustItem[] {
+  return projectWorkflows(sources).map(({ name, path, description }) => {
+    const what = `workflow ${name}: starts agents with the rights of its run${description && `; ${description}`}`;
+    return trust.files({ kind: "workflow", name, what, file: path }, [path]);
   });
 }
 

@@ -9,7 +9,7 @@ import type {
   ProviderChoice,
   SkillInfo,
 } from "../options/definitions.ts";
-import type { ProcessOptions } from "../options/option-types.ts";
+import type { OptionValues, ProcessOptions } from "../options/option-types.ts";
 import type { Effort, ImageRef, SyscallError } from "../plugin/index.ts";
 import type { AskVerdict } from "../run/ask-schema.ts";
 import type {
@@ -21,6 +21,7 @@ import type {
   Wake,
 } from "../store/runs/schema.ts";
 import type { DeviceLease } from "../vfs/lease.ts";
+import type { WorkflowPart, WorkflowScript } from "../workflows/script.ts";
 
 export type PID = number;
 
@@ -145,6 +146,10 @@ export interface SpawnOpts extends ProcessOptions {
   effort?: Effort;
   sandbox?: string;
   attended?: boolean;
+  /** Its agents are started by this script; its model is that of its agents. */
+  script?: WorkflowScript;
+  /** The workflow of which it is an agent. */
+  workflow?: WorkflowPart;
   /** After each answer the run waits for a message of the user. The intent is the first one; empty: none yet. */
   chat?: boolean;
   /** A chat is suspended instead of waiting for a message. */
@@ -191,6 +196,9 @@ export interface ChildRequest {
   agent?: string;
   /** A model of the parent's provider. */
   model?: string;
+  /** Further options of its run. */
+  options?: OptionValues;
+  workflow?: WorkflowPart;
 }
 
 /** The plan of a child, with notices for its parent's watchers. */

@@ -33,6 +33,10 @@ export function SpawnRequest() {
       ...optionSchemas(OPTION_NAMES),
       /** With `chat` it may be empty: then the run waits for its first message. */
       intent: z.string(),
+      /** Instead of a model, this workflow starts agents. Without a source it is a saved one. */
+      workflow: z
+        .object({ name: z.string().min(1).max(200), source: text, args: z.unknown().optional() })
+        .optional(),
       /** Tools that the user has allowed beside the agent's: their calls need no question. */
       unasked: texts,
       /** Absolute. Absent: the parent's folder, else the daemon's folder for runs without one. */

@@ -154,6 +154,11 @@ export const ProcInfo = z.object({
   supervised: z.string().nullable().default(null),
   /** The scheduled job, and the instant, that it runs for. */
   job: JobRef.nullable().default(null),
+  /** The workflow that it runs, or of which it is an agent. */
+  workflow: z
+    .object({ name: z.string(), phase: z.string().optional(), label: z.string().optional() })
+    .nullable()
+    .default(null),
   /** Facts of its provider in the last run. Old records have none. */
   provider_facts: ProviderFacts.nullable().default(null),
   /** Its process groups, or those at its end. */
@@ -213,6 +218,8 @@ export const ProcessMeta = z.object({
       depth: z.number().nullable(),
       /** Attached images: they are in the first message. */
       images: z.array(ImageRef).optional(),
+      /** Of a workflow: its script, which starts its agents. */
+      script: z.object({ name: z.string(), source: z.string(), args: z.unknown().optional() }).optional(),
       /** Options that are part of the prompt. */
       ...optionSchemas(namesWith({ recorded: "head" })),
     })

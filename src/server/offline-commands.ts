@@ -16,6 +16,7 @@ import {
 } from "../config/settings/settings.ts";
 import { modesOf } from "../config/settings/word-settings.ts";
 import { type ReviewedItem, Trust } from "../config/trust/trust.ts";
+import type { loadWorkflows } from "../config/workflows/workflows.ts";
 import type { AskMode } from "../lib/ask-modes.ts";
 import type { SettingValues } from "../options/settings.ts";
 import type { CheckReport } from "../plugin/host/report.ts";
@@ -118,6 +119,14 @@ export async function mcpServers(where: Where): Promise<McpServerList> {
   const { configDir, dataDir } = userPaths(where.env);
   const project = projectOf(where);
   return listMcpServers({ project, configDir, trust: new Trust(dataDir, project) });
+}
+
+/** The saved workflows of the project and the user. */
+export async function savedWorkflows(where: Where): Promise<ReturnType<typeof loadWorkflows>> {
+  const workflows = await import("../config/workflows/workflows.ts");
+  const { configDir, dataDir, home } = userPaths(where.env);
+  const project = projectOf(where);
+  return workflows.loadWorkflows({ project, configDir, home, trust: new Trust(dataDir, project) });
 }
 
 /** The names of the agents inside the binary. */

@@ -136,6 +136,11 @@ describe("every command", () => {
         "undo",
         "version",
         "wait",
+        "workflow",
+        "workflow list",
+        "workflow resume",
+        "workflow run",
+        "workflow show",
       ].sort(),
     );
   });
@@ -218,7 +223,7 @@ describe("every command that shows or changes what exists", () => {
   const STARTS_NONE = new Set(
     [
       ["agents new", "skills new", "skills check", "plugins new", "plugins check", "config", "init", "trust"],
-      ["cron install", "cron uninstall", "completions", "version", "mcp list", "mcp logs"],
+      ["cron install", "cron uninstall", "completions", "version", "mcp list", "mcp logs", "workflow list"],
       ["daemon", "daemon status", "daemon stop", "daemon logs"],
     ].flat(),
   );

@@ -14,6 +14,7 @@ import { SkillFile } from "../../src/config/skills/skill-file.ts";
 import { loadSkill, loadSkills } from "../../src/config/skills/skills.ts";
 import { PROJECT_KEYS, type ProjectFile, projectKeyRows } from "../../src/config/trust/project-keys.ts";
 import { trustItems } from "../../src/config/trust-items.ts";
+import { findWorkflow, loadWorkflows } from "../../src/config/workflows/workflows.ts";
 import type { Setting } from "../../src/options/setting.ts";
 import { SETTINGS } from "../../src/options/settings.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
@@ -204,6 +205,18 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
       said: async (sources: ConfigSources) => (await failure(() => loadSkill("own", sources))).message,
     },
   ],
+  ...[".rnix/workflows/*.js", ".claude/workflows/*.js"].map((file) => [
+    `${file} content`,
+    {
+      files: { [file.replace("*", "evil")]: 'export const meta = { name: "evil" };\nawait agent("x");\n' },
+      effect: (sources: ConfigSources) =>
+        loadWorkflows(sources)
+          .workflows.filter(({ state }) => state === "trusted")
+          .map(({ name }) => name),
+      said: async (sources: ConfigSources) =>
+        (await failure(async () => findWorkflow("evil", sources))).message,
+    },
+  ]),
   ...[".rnix/mcp.yaml servers", ".mcp.json mcpServers"].map((row) => [
     row,
     {

@@ -51,6 +51,7 @@ export function procInfo(more: Partial<ProcInfo> = {}): ProcInfo {
     resume_on_restart: false,
     supervised: null,
     job: null,
+    workflow: null,
     acted: false,
     provider_by_flag: false,
     fallback: [],

@@ -61,6 +61,8 @@ export const PROJECT_KEYS = {
     ...reads("description", "allowed-tools", "text"),
   },
   "skills/*/scripts/**": trusted("the skill is left out", "content"),
+  ".rnix/workflows/*.js": trusted("the workflow is listed, and not run", "content"),
+  ".claude/workflows/*.js": trusted("the same", "content"),
   "plugins/**": trusted("the plugin is read, and never loaded", "content"),
   ".rnix/mcp.yaml": trusted("its servers do not exist", "servers"),
   ".mcp.json": trusted("its servers do not exist", "mcpServers"),

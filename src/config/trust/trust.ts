@@ -31,6 +31,7 @@ type TrustKind =
   | "agent"
   | "checks"
   | "skill"
+  | "workflow"
   | "scripts";
 
 /** One item that needs trust. */

@@ -224,11 +224,11 @@ function endStatusFor(proc: Process, child: Process): ExitStatus {
 }
 
 /**
- * A supervisor itself decides what a child's failure means, and in a chat the user does. The failure of a child in the
+ * A supervisor or a workflow itself decides what a child's failure means, and in a chat the user does. The failure of a child in the
  * background is reported to its parent.
  */
 function countedChildren(proc: Process, inBackground: ReadonlySet<string>): ChildResult[] {
-  if (proc.spec.kind === "supervisor" || proc.spec.opts.chat) return [];
+  if (proc.spec.kind === "supervisor" || proc.spec.opts.chat || proc.spec.opts.script) return [];
   return proc.family.results.filter(({ uuid }) => !inBackground.has(uuid));
 }
 

@@ -4,7 +4,7 @@ import { limitsNamed, recordedOptions } from "../../options/process-options.ts";
 import { RUN_OPTIONS } from "../../options/run-options.ts";
 import type { OpenAsk } from "../../run/ask-schema.ts";
 import type { ChildResult, ProcInfo, ProviderFacts } from "../../store/runs/schema.ts";
-import type { ProviderChoice, Suspension, Wake } from "../types.ts";
+import type { ProviderChoice, SpawnOpts, Suspension, Wake } from "../types.ts";
 import type { Process } from "./process.ts";
 import { isSuspended } from "./run-progress.ts";
 
@@ -62,6 +62,7 @@ export function procInfoOf(proc: Process): ProcInfo {
     resume_on_restart: spec.opts.resume_on_restart ?? false,
     supervised: spec.opts.supervised ?? null,
     job: spec.opts.job ?? null,
+    workflow: workflowOf(spec.opts),
     provider_facts: spec.kind === "agent" ? providerFacts(proc.model.provider) : null,
     groups: [...proc.groups],
     earlier_pids: [...(spec.progress?.earlierPids ?? [])],
@@ -86,6 +87,10 @@ export function procInfoOf(proc: Process): ProcInfo {
       ),
     },
   };
+}
+
+function workflowOf({ script, workflow }: SpawnOpts): ProcInfo["workflow"] {
+  return workflow ?? (script ? { name: script.name } : null);
 }
 
 /** The facts of a process that never change. */

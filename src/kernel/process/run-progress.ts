@@ -69,6 +69,8 @@ export interface RunProgress {
   /** Skills loaded at run time, beside those of the agent. */
   skills: readonly SkillInfo[];
   children: readonly ChildResult[];
+  /** It had ended before it was resumed: it was not cut off. */
+  hadEnded: boolean;
   /** Questions to a person that calls of the open step wait for. */
   asks: readonly OpenAsk[];
   /** Children whose usage is part of its own, with children suspended with it. */
@@ -109,6 +111,7 @@ export function initialProgress(clock: Clock): RunProgress {
     checks: [],
     skills: [],
     children: [],
+    hadEnded: false,
     asks: [],
     counted: [],
     filesChanged: [],

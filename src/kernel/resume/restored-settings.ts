@@ -24,6 +24,8 @@ export function savedOpts({ info, spawned, fork }: SavedRun, given: SpawnOpts): 
     sandbox: info.sandbox,
     chat: info.chat,
     effort: info.effort ?? undefined,
+    script: fork ? undefined : spawned.script,
+    workflow: spawned.script ? undefined : (info.workflow ?? undefined),
     ...restoredOptions(given, { ...info.options, ...spawned }),
     // A fork is another run, with settings of its own.
     resume_on_restart: fork ? given.resume_on_restart : info.resume_on_restart,

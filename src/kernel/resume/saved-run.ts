@@ -127,6 +127,7 @@ export async function readSavedRun(
       skills: called,
       children: childrenOf(info, steps),
       counted: info.ended_at_ms === null ? [] : info.children,
+      hadEnded: hasEnded(info),
       asks: asksOf(info, history),
       filesChanged: info.files_changed,
       filesChangedComplete: info.files_changed_complete,

@@ -15,7 +15,12 @@ export function buildAgents(parts: Processes) {
   const { events, kernelAlive, kernelId, units } = parts;
   const processes = new ProcessManager({
     ...parts,
-    reason: (proc) => reason(parts, proc),
+    reason: async (proc) => {
+      const { script } = proc.spec.opts;
+      if (!script) return reason(parts, proc);
+      const { runWorkflow } = await import("../loop/workflow.ts");
+      return runWorkflow({ ...parts, agents: () => agents }, proc, script);
+    },
     startMounts: new StartMounts(parts),
   });
   const stored = {

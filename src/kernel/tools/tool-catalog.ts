@@ -162,6 +162,7 @@ export function writeMeta(proc: Process, contexts: Conversations): void {
       mounts: (proc.spec.opts.mounts ?? []).map(({ type, name }) => ({ type, name })),
       depth: proc.spec.budget.limits.depth,
       ...(proc.conversation.images.length > 0 && { images: [...proc.conversation.images] }),
+      ...(proc.spec.opts.script && { script: proc.spec.opts.script }),
       ...recordedOptions(proc.spec.opts, "head"),
     },
   });

@@ -44,6 +44,7 @@ export const METHODS = {
   get_step_prompt: async () => (await import("./get-step-prompt.ts")).getStepPrompt,
   get_proc_detail: async () => (await import("./get-proc-detail.ts")).getProcDetail,
   show: async () => (await import("./show.ts")).show,
+  show_workflow: async () => (await import("./show-workflow.ts")).showWorkflow,
   diff: async () => (await import("./diff.ts")).diff,
   undo: async () => (await import("./undo.ts")).undo,
   require_person: async () => (await import("./require-person.ts")).requirePerson,

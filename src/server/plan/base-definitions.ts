@@ -11,7 +11,7 @@ import type { GitTree, TreeFile } from "./base-tree.ts";
 /** Where a project has its definitions, relative to it. */
 export const DEFINITIONS = [
   ...["agents", "skills", "plugins", ".rnix", ".mcp.json"],
-  ...[".claude/agents", ".claude/skills", ".claude/commands", ".agents/skills"],
+  ...[".claude/agents", ".claude/skills", ".claude/commands", ".claude/workflows", ".agents/skills"],
 ];
 /** In the run's folder, and in those above it up to the project. */
 export const INSTRUCTIONS = ["AGENTS.md", "CLAUDE.md"];

@@ -91,6 +91,8 @@ interface KnownSettings extends Pick<ProviderRequest, "byFlag" | "fallback" | "w
   envHad?: readonly string[];
 }
 
+const scripts = () => import("../../config/workflows/workflows.ts");
+
 /** What a plan rests on: known before plugins are loaded, and allowed to the caller. */
 interface Grounds {
   request: PlacedSpawn;
@@ -170,6 +172,7 @@ export async function planSpawn(
         alwaysAllowed: settings.allowAlways.map(({ rule }) => rule),
         images: attached.images,
         effort: request.effort ?? agent.effort ?? parent?.effort,
+        script: request.workflow && (await scripts()).scriptOf(request.workflow, sources),
         sandbox: isUnconfined ? "unconfined" : "none",
         limits: settings.values,
         ...requestedOpts(request),
@@ -272,7 +275,7 @@ function environmentOf(
  */
 export async function planChild(
   uuid: string,
-  { intent, agent, model: wanted }: ChildRequest,
+  { intent, agent, model: wanted, options, workflow }: ChildRequest,
   ports: SpawnPorts,
 ): Promise<SpawnPlan> {
   const parent = ports.parent(uuid);
@@ -282,9 +285,11 @@ export async function planChild(
   const model = parent.provider?.plays ? undefined : wanted;
   const provider = model === undefined ? undefined : parent.provider?.name;
   // The shell's provider variables are not the parent's choice, which may come from a flag.
-  const request = { intent, agent, provider, model, cwd, env: { ...env, RNIX_PROVIDER: "", RNIX_MODEL: "" } };
+  const own = { ...env, RNIX_PROVIDER: "", RNIX_MODEL: "" };
+  const request = { ...options, intent, agent, provider, model, cwd, env: own };
   const plan = await planSpawn(request, uuid, ports, { byFlag: parent.provider?.byFlag });
-  return { ...plan, opts: { ...plan.opts, env, envGiven, folders, attended, detached, outputs, verdicts } };
+  const inherited = { env, envGiven, folders, attended, detached, outputs, verdicts };
+  return { ...plan, opts: { ...plan.opts, ...inherited, workflow } };
 }
 
 /**

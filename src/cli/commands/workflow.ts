@@ -1,0 +1,165 @@
+/** `rnix workflow`: runs, lists, shows and resumes workflows. */
+
+import { basename } from "node:path";
+import { defineCommand } from "../command.ts";
+import { EXIT, usageError } from "../exit.ts";
+import { absoluteFolder, textOf } from "../files/paths.ts";
+import { bool, choice, json, text } from "../flags.ts";
+import { environment, type Wire, withWire } from "../io.ts";
+import { printCatalog } from "../output/catalog.ts";
+import { print } from "../output/print.ts";
+import { target } from "../processes/target.ts";
+import { OUTPUTS } from "../run/follow.ts";
+import { type Given, printNotices, printRefused, resumeFlags, runAgent } from "../run/run.ts";
+import { optionFields, SPAWN_FLAGS } from "../run-flags.ts";
+import resumeRun from "./resume.ts";
+
+/** What a workflow has no model for, and its agents may have by the script. */
+const {
+  check: _check,
+  "check-attempts": _attempts,
+  "output-schema": _schema,
+  "system-prompt": _prompt,
+  add: _add,
+  skill: _skill,
+  "on-units": _units,
+  ...RUN_FLAGS
+} = SPAWN_FLAGS;
+
+const run = defineCommand({
+  about: "Run a workflow: a script that starts agents",
+  args: [
+    { name: "NAME|FILE", about: "a saved workflow, or the file of one, such as ./review.js", file: true },
+  ],
+  flags: {
+    args: text("a JSON value that the script has as `args`", "JSON"),
+    ...RUN_FLAGS,
+    detach: bool("print the PID and UUID and return; the run continues in the daemon"),
+    "no-daemon": bool("run inside this command; nothing is left running"),
+    "no-input": bool("ask no questions (the default in CI)"),
+    output: choice("what to print: the answer, one object at the end, or every event as a line", OUTPUTS),
+    quiet: bool("print no progress", { short: "q" }),
+  },
+  examples: [
+    {
+      line: 'rnix workflow run review --args \'{"base": "main"}\'',
+      about: "a saved workflow of the project",
+    },
+    {
+      line: "rnix workflow run ./audit.js --max-cost 2 --detach",
+      about: "one budget over all of its agents",
+    },
+  ],
+  notes: [
+    "After a kill -9, a stop or Ctrl-C, rnix workflow resume runs no agent twice: each finished one is found again by its prompt and options.",
+  ],
+  files: (_io, [name = ""]) => (isFile(name) ? { read: [name] } : {}),
+  refused: printRefused,
+  async run(io, flags, [name = ""]) {
+    const form = { output: flags.output ?? "text", quiet: flags.quiet };
+    const wanted = await printNotices(io, form, async () => {
+      if (flags.detach && flags["no-daemon"])
+        throw usageError("--detach and --no-daemon exclude each other: a detached run needs the daemon");
+      const workflow = {
+        name: isFile(name) ? basename(name) : name,
+        source: isFile(name) ? await textOf(io, "FILE", name) : undefined,
+        args: argsOf(flags.args),
+      };
+      const given = flags.args === undefined ? "" : ` ${flags.args}`;
+      const request = {
+        ...(await optionFields(io, "spawn", flags)),
+        intent: `workflow ${workflow.name}${given}`.slice(0, 500),
+        workflow,
+        cwd: absoluteFolder(io, "--cwd", flags.cwd ?? "."),
+        detach: flags.detach || undefined,
+      };
+      return {
+        open: (wire: Wire, with_: Given) =>
+          wire.open("spawn", { ...request, ...with_, env_given: Object.keys(flags.env.set) }),
+        env: flags.env.set,
+        detach: flags.detach,
+        unattended: flags["no-input"] || flags.detach,
+        inside: flags["no-daemon"],
+        resumeFlags: resumeFlags({ ...flags, record: undefined }),
+      };
+    });
+    const { code } = await runAgent(io, { ...wanted, ...form });
+    return code;
+  },
+});
+
+const list = defineCommand({
+  about: "List the saved workflows of this project and yours",
+  lists: true,
+  flags: { json },
+  examples: [{ line: "rnix workflow list", about: "their files, and which of them wait for rnix trust" }],
+  notes: [
+    "They are files in .rnix/workflows and .claude/workflows of the project, in workflows beside your settings, and in ~/.claude/workflows.",
+    "STATE is trusted, withheld (until rnix trust) or unused (a nearer file has its name).",
+  ],
+  async run(io, flags) {
+    const { savedWorkflows } = await import("../../server/offline-commands.ts");
+    const { workflows, problems } = await savedWorkflows({ cwd: io.cwd, env: environment(io) });
+    if (workflows.length === 0 && problems.length === 0 && !flags.json) {
+      io.stderr.write("no workflow is saved: see docs/workflows.md\n");
+      return EXIT.ok;
+    }
+    return printCatalog(
+      io,
+      workflows.map(({ source: _source, ...one }) => one),
+      [
+        { title: "WORKFLOW", value: ({ name }) => name },
+        { title: "STATE", value: ({ state }) => state },
+        { title: "DESCRIPTION", value: ({ description }) => description, flexible: true },
+        { title: "FILE", value: ({ path }) => path, flexible: true },
+      ],
+      { ...flags, diagnostics: problems },
+    );
+  },
+});
+
+const RUN = { name: "ID", about: "PID or UUID of its run, or the beginning of the UUID" } as const;
+
+const show = defineCommand({
+  about: "Show a workflow's run: its agents by phase, how each ended, and what it used",
+  args: [RUN],
+  flags: { json },
+  examples: [{ line: "rnix workflow show 01975a2e", about: "live or ended" }],
+  run: (io, flags, [id = ""]) =>
+    withWire(io, async (wire) => {
+      const answer = await wire.request("show_workflow", target(io, id));
+      const { workflowText } = await import("../workflow/workflow-text.ts");
+      return print(io, flags, answer, (style) => workflowText(answer, style, Date.now()));
+    }),
+});
+
+/** Under its own name: who resumes a workflow looks for it here. */
+const resume = {
+  ...resumeRun,
+  about: "Resume a workflow: what has ended is found again, and an agent that failed is asked again",
+  examples: [{ line: "rnix workflow resume 01975a2e", about: "the same as rnix resume" }],
+} as const;
+
+export default defineCommand({
+  about: "Run scripts that start agents, and list, show or resume them",
+  flags: {},
+  examples: [
+    { line: "rnix workflow run review", about: "runs a saved workflow" },
+    { line: "rnix workflow list", about: "the saved ones" },
+    { line: "rnix workflow show 01975a2e", about: "its agents by phase" },
+  ],
+  subcommands: { run, list, show, resume },
+});
+
+function isFile(name: string): boolean {
+  return name.includes("/") || name.endsWith(".js");
+}
+
+function argsOf(given: string | undefined): unknown {
+  if (given === undefined) return undefined;
+  try {
+    return JSON.parse(given);
+  } catch {
+    throw usageError(`--args: expected a JSON value, got ${given.slice(0, 80)}`);
+  }
+}

@@ -1,0 +1,111 @@
+/** The program of a Worker that runs one workflow script, in a realm of QuickJS that has nothing but the globals of workflows. */
+
+import variant from "@jitl/quickjs-singlefile-mjs-release-sync";
+import {
+  newQuickJSWASMModuleFromVariant,
+  type QuickJSContext,
+  type QuickJSHandle,
+} from "quickjs-emscripten-core";
+import type { ToScript } from "./messages.ts";
+import { PRELUDE } from "./prelude.ts";
+
+declare const self: Worker;
+
+const MAX_MEMORY = 128 * 1024 ** 2;
+const MAX_STACK = 512 * 1024;
+/** How long the script may compute between two waits for agents. */
+const MAX_BUSY_MS = 5_000;
+/** Jobs between two looks at the clock. */
+const JOBS = 1_000;
+
+/** One script in its realm. */
+class Realm {
+  readonly #context: QuickJSContext;
+  readonly #settle: QuickJSHandle;
+  /** Agents that the script waits for. */
+  #open = 0;
+  #ended = false;
+  #busyUntil = 0;
+
+  constructor(context: QuickJSContext, { name, body, args, budget }: Extract<ToScript, { t: "run" }>) {
+    this.#context = context;
+    const { runtime, global } = context;
+    runtime.setMemoryLimit(MAX_MEMORY);
+    runtime.setMaxStackSize(MAX_STACK);
+    runtime.setInterruptHandler(() => performance.now() > this.#busyUntil);
+    this.#busyUntil = performance.now() + MAX_BUSY_MS;
+    const send = context.newFunction("send", (json) => this.#post(context.getString(json)));
+    context.setProp(global, "__send", send);
+    context.unwrapResult(context.evalCode(PRELUDE, "rnix")).dispose();
+    const begin = this.#take("__begin");
+    this.#settle = this.#take("__settle");
+    this.#guarded(() => {
+      const main = context.unwrapResult(context.evalCode(`(async () => {${body}\n})`, name));
+      const given = context.newString(JSON.stringify({ args: args ?? null, budget }));
+      context.unwrapResult(context.callFunction(begin, context.undefined, given, main)).dispose();
+    });
+  }
+
+  /** An agent of the script has ended. */
+  settle(message: ToScript): void {
+    if (this.#ended) return;
+    this.#open--;
+    this.#guarded(() => {
+      const json = this.#context.newString(JSON.stringify(message));
+      this.#context
+        .unwrapResult(this.#context.callFunction(this.#settle, this.#context.undefined, json))
+        .dispose();
+    });
+  }
+
+  /** Runs code of the realm, then all that follows from it. */
+  #guarded(run: () => void): void {
+    this.#busyUntil = performance.now() + MAX_BUSY_MS;
+    try {
+      run();
+      for (;;) {
+        const done = this.#context.runtime.executePendingJobs(JOBS);
+        if (this.#context.unwrapResult(done) === 0) break;
+        if (performance.now() > this.#busyUntil) throw new Error("interrupted");
+      }
+    } catch (thrown) {
+      const text = thrown instanceof Error ? thrown.message : String(thrown);
+      this.#fail(
+        text,
+        thrown instanceof Error && thrown.cause instanceof Object
+          ? Reflect.get(thrown.cause, "stack")
+          : undefined,
+      );
+    }
+    if (this.#open === 0) this.#fail("the script waits for something that never comes");
+  }
+
+  #fail(message: string, stack?: unknown): void {
+    if (this.#ended) return;
+    this.#post(JSON.stringify({ t: "failed", message, ...(typeof stack === "string" && { stack }) }));
+  }
+
+  #post(json: string): void {
+    if (this.#ended) return;
+    const message: { t: string } = JSON.parse(json);
+    if (message.t === "agent") this.#open++;
+    this.#ended = message.t === "done" || message.t === "failed";
+    self.postMessage(message);
+  }
+
+  /** A function that the prelude leaves for the Worker; the script can't reach it. */
+  #take(name: string): QuickJSHandle {
+    const { global } = this.#context;
+    const taken = this.#context.getProp(global, name);
+    this.#context.unwrapResult(this.#context.evalCode(`delete globalThis.${name}`, "rnix")).dispose();
+    return taken;
+  }
+}
+
+const loaded = newQuickJSWASMModuleFromVariant(variant);
+let realm: Realm | undefined;
+
+self.onmessage = async ({ data }: MessageEvent<ToScript>) => {
+  if (data.t === "run") realm = new Realm((await loaded).newContext(), data);
+  else realm?.settle(data);
+};
