@@ -4,6 +4,7 @@ import { whyOf } from "./command-kinds.ts";
 import { harmlessProgram, isVersionOnly, type Program, type Value } from "./harmless-programs.ts";
 import { evaluatingBuiltin, mayEvaluateCode } from "./shell-builtins.ts";
 import { beginsAsOption, isExpanded, MARK, namesIn, type SimpleCommand, type Word } from "./shell-lexer.ts";
+import { readOf } from "./shell-read.ts";
 import { parseCommandLine, writesFile } from "./shell-words.ts";
 import { linksListed, mayBeOption, maySplit, type Variables } from "./word-values.ts";
 
@@ -26,6 +27,7 @@ export interface MayAct {
 /** Returns what the command reads when it does nothing else. */
 export function effectOf(command: SimpleCommand, variables: Variables): Reads | MayAct {
   const { words } = command;
+  if (readOf(command) !== null) return { files: [] };
   const evaluating = evaluatingBuiltin(command);
   if (evaluating !== null) return { why: `the shell's \`${evaluating}\` may run what its arguments say` };
   const [first] = words;
@@ -60,7 +62,9 @@ function gitEffect([, ...args]: readonly Word[], variables: Variables): Reads | 
   let at = 0;
   for (; args[at]?.text.startsWith("-") && !args[at]?.dynamic; at++) {
     const option = args[at]?.text ?? "";
-    if (option === "-C" && folder === undefined && args[at + 1]?.splits === false) folder = args[++at];
+    if (option === "-C" && args[at + 1]?.dynamic)
+      return { why: "`git -C` may enter any repository by a folder that the shell expands" };
+    if (option === "-C" && folder === undefined) folder = args[++at];
     else if (!GIT_OPTIONS.has(option)) break;
   }
   const texts = ["git", ...args.slice(at, at + 2).map(({ text, dynamic }) => (dynamic ? null : text))];

@@ -8,11 +8,13 @@ import { linksBelow } from "./links-below.ts";
 import { settingThatActs } from "./repository-programs.ts";
 import { mayEvaluateCode } from "./shell-builtins.ts";
 import { namesIn, type SimpleCommand, type Word } from "./shell-lexer.ts";
+import { isUnread, readOf } from "./shell-read.ts";
 import {
   fileOf,
+  handsNames,
   isComposed,
-  isListing,
   linksListed,
+  listBefore,
   namesBelow,
   type Variables,
   variablesOf,
@@ -32,17 +34,8 @@ export interface Need {
 /** Returns why the file of this call of Read or Write has to be decided by a person; null when it has not. */
 export type FileJudge = (file: CallView, access: "read" | "write") => string | null;
 
-/** Variables that change only how programs print, and names that no program reads. */
+/** Variables that change only how programs print. */
 const PRINTING = namesIn("CI NO_COLOR FORCE_COLOR CLICOLOR LANG LANGUAGE TZ COLUMNS LINES TERM");
-const PLACEHOLDERS = namesIn(
-  `FOO BAR BAZ VAR NAME VALUE FILE FILES DIR NUM COUNT TOTAL SUM INDEX LINE DATE NOW TODAY MSG MESSAGE TEXT KEY VERSION TAG
-  BRANCH COMMIT HASH SHA RESULT STATUS CODE OUT OUTPUT START END`,
-);
-/** Names in lower case that shells and other programs read. */
-const LOWER = namesIn(
-  "auto_resume histchars http_proxy https_proxy ftp_proxy all_proxy no_proxy path cdpath fpath manpath mailpath",
-);
-
 /** Whether it sets a variable that may change what a program does. */
 export function assignsMore({ assigned }: SimpleCommand): boolean {
   return assigned.some(({ form }) => !isPrinting(form.replace(/=.*/s, "")));
@@ -104,7 +97,7 @@ class Walk {
     const effect = effectOf(command, this.#variables);
     const [program] = command.words;
     if ("why" in effect) needs.push({ why: effect.why, command });
-    else if (effect.takesNames && !this.#readsListing(command)) {
+    else if (effect.takesNames && listBefore(this.#line, command) === null) {
       needs.push({ why: "`xargs` reads names that another program prints", command });
     } else {
       needs.push(...this.#reads(effect, folders, program?.text ?? "the line"));
@@ -121,9 +114,8 @@ class Walk {
   #assignment(word: Word, command: SimpleCommand, folders: readonly string[] | null): Need[] {
     const name = /^([A-Za-z_][A-Za-z0-9_]*)\+?=/.exec(word.form)?.[1];
     if (name === undefined) return [{ why: "it sets an element of an array" }];
-    const isPlain =
-      isPrinting(name) || PLACEHOLDERS.has(name) || /^(?:[A-Z][0-9]?|[a-z_][a-z0-9_]*)$/.test(name);
-    if (!isPlain || LOWER.has(name)) return [{ why: `it sets the variable ${name}`, command }];
+    if (name === "IFS" && readOf(command) !== null) return [];
+    if (!isPrinting(name) && !isUnread(name)) return [{ why: `it sets the variable ${name}`, command }];
     // What it names may be read later.
     const names = namesBelow(word);
     const value = { ...word, form: word.form.slice(name.length + 1) };
@@ -132,15 +124,6 @@ class Walk {
       return this.#file(value, "read", folders, "the line");
     if (names === null || dir === null) return [];
     return (folders ?? []).flatMap((folder) => this.#linked(resolve(folder, dir), names, false, "the line"));
-  }
-
-  /** Whether the commands before it in its pipe print names of files. */
-  #readsListing(command: SimpleCommand): boolean {
-    const line = this.#line.filter(({ inner }) => inner === command.inner);
-    const end = line.indexOf(command);
-    let first = end;
-    while (line[first]?.after === "|") first--;
-    return isListing(line.slice(first, end));
   }
 
   #reads({ files, folder }: Reads, folders: readonly string[] | null, program: string): Need[] {
@@ -153,14 +136,13 @@ class Walk {
 
   /** Names that another program reads, and programs that read behind links, lead to files that are judged each. */
   #links(effect: Reads, folders: readonly string[] | null, command: SimpleCommand): Need[] {
-    const { words, inner } = command;
-    const isHanded = inner > 0 || this.#line.some(({ words: [first] }) => first?.text === "xargs");
-    const listed = isHanded && isListing([command]) ? linksListed(words.map(({ text }) => text)) : null;
-    const name = effect.follows ?? listed;
-    if (name === null) return [];
+    const isHanded = handsNames(this.#line, command);
+    if (effect.follows === undefined && !isHanded) return [];
+    const texts = command.words.map(({ text }) => text);
+    const name = effect.follows ?? linksListed(texts);
     const starts = effect.files.map((word) => fileOf(word, this.#variables) ?? ".");
     const dirs = starts.flatMap((start) => (folders ?? []).map((folder) => resolve(folder, start)));
-    return dirs.flatMap((dir) => this.#linked(dir, [name], true, `\`${words[0]?.text}\``));
+    return dirs.flatMap((dir) => this.#linked(dir, name === null ? [] : [name], true, `\`${texts[0]}\``));
   }
 
   #linked(dir: string, names: readonly string[], deep: boolean, by: string): Need[] {

@@ -8,7 +8,8 @@ const MAX_ENTRIES = 50_000;
 
 /**
  * Returns the links whose path below the folder matches these names, one for each level; or, with one name and `deep`, on
- * all levels. null when there is too much to look at, or a name that a shell would split into a path from the root.
+ * all levels; no names: none, and no link is followed. null when there is too much to look at, or a name that a shell would
+ * split into another path.
  */
 export function linksBelow(dir: string, names: readonly string[], deep: boolean): string[] | null {
   const found: string[] = [];
@@ -20,11 +21,11 @@ export function linksBelow(dir: string, names: readonly string[], deep: boolean)
   function isWhole(folder: string, level: number): boolean {
     const glob = globs[deep ? 0 : level];
     return entriesOf(folder).every((entry) => {
-      if (--left < 0 || (deep && entry.isDirectory() && /\s$/.test(entry.name))) return false;
+      if (--left < 0 || (deep && mayBecomeMore(entry.name))) return false;
       const matches = glob?.match(entry.name) ?? glob === null;
       const path = join(folder, entry.name);
       if (entry.isSymbolicLink() && matches) found.push(path);
-      const enters = entry.isDirectory() || (entry.isSymbolicLink() && isNew(path));
+      const enters = entry.isDirectory() || (entry.isSymbolicLink() && names.length > 0 && isNew(path));
       return !enters || !(deep || (matches && level + 1 < globs.length)) || isWhole(path, level + 1);
     });
   }
@@ -38,6 +39,11 @@ export function linksBelow(dir: string, names: readonly string[], deep: boolean)
       return false;
     }
   }
+}
+
+/** Whether the name has two lines, or a part of it may lead up where a shell or `xargs` splits it and strips quotes. */
+function mayBecomeMore(name: string): boolean {
+  return name.includes("\n") || name.split(/\s/).some((part) => /^[.\\'"]*$/.test(part));
 }
 
 /** None where there is no folder: then nothing is read. */

@@ -61,6 +61,8 @@ export interface SimpleCommand {
   inner: number;
   /** It is part of a loop or a condition, or has a here-document. */
   compound: boolean;
+  /** Its standard input may be another than what the command before it prints: `<`, `<<`, `<&`. */
+  hasInput?: true;
 }
 
 export class NotUnderstood extends Error {}

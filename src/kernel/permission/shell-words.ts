@@ -131,6 +131,7 @@ class Parser {
           break;
         case "text":
           command.compound = true;
+          command.hasInput = true;
           break;
         case "both":
           // A word after the file belongs to this command in bash, and is a command in dash.
@@ -213,6 +214,7 @@ class Parser {
     const target = this.#lexer.next();
     if (target.kind !== "word") throw new NotUnderstood();
     const { text, dynamic } = target.word;
+    if (operator.startsWith("<")) command.hasInput = true;
     if (/^\/dev\/(?:tcp|udp)\b/.test(text)) throw new NotUnderstood(); // bash opens a connection.
     const known = !dynamic && !target.quoted;
     if (known && text === "/dev/null") return;
@@ -224,6 +226,8 @@ class Parser {
 
   #finish(command: SimpleCommand): void {
     const [first] = command.words;
+    // After a group, it is the input of all commands in the group.
+    if (command.hasInput && first === undefined) for (const inside of this.#commands) inside.hasInput = true;
     // To a shell without `[[`, what is not plain words is something else.
     if (first?.form === "[[" && (command.words.at(-1)?.form !== "]]" || command.files.length > 0))
       throw new NotUnderstood();

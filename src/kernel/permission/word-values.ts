@@ -1,6 +1,7 @@
 /** What the words of a command line may become: files, options, the values of its variables. */
 
 import { beginsAsOption, isExpanded, MARK, type SimpleCommand, type Word } from "./shell-lexer.ts";
+import { readOf } from "./shell-read.ts";
 
 const NAME = `${MARK.variable}([^${MARK.variable}]*)${MARK.variable}`;
 const LISTED = `${MARK.substitution}(\\d+)${MARK.substitution}`;
@@ -21,9 +22,24 @@ const SEVERAL = new RegExp(`[${MARK.variable}${MARK.substitution}${MARK.unknown}
 /** The variables that a line sets to names of files below its folder. */
 export type Variables = ReadonlyMap<string, string>;
 
+/** A command may run again with what later ones set, so what is known only shrinks until nothing changes. */
 export function variablesOf(line: readonly SimpleCommand[]): Variables {
   const known = new Map<string, string>();
   const unknown = new Set<string>();
+  for (let pass = 0, before = ""; pass < MAX_PASSES; pass++) {
+    addAssigned(line, known, unknown);
+    addRead(line, known, unknown);
+    for (const name of unknown) known.delete(name);
+    const after = [...known, ...unknown].join();
+    if (after === before) return known;
+    before = after;
+  }
+  return new Map();
+}
+
+const MAX_PASSES = 8;
+
+function addAssigned(line: readonly SimpleCommand[], known: Map<string, string>, unknown: Set<string>): void {
   for (const word of line.flatMap(({ assigned }) => assigned)) {
     const [, name = "", plus, value = ""] = /^([A-Za-z_][A-Za-z0-9_]*)(\+?)=(.*)$/s.exec(word.form) ?? [];
     const form = resolved({ ...word, form: value }, known);
@@ -31,10 +47,51 @@ export function variablesOf(line: readonly SimpleCommand[]): Variables {
     const before = known.get(name);
     const isNoOption = form !== "" && !beginsAsOption(form) && before !== NAMES;
     const isOne = isNoOption && !isExpanded(form) && !/[*?[\\]/.test(form) && before !== NO_OPTIONS;
-    known.set(name, isOne ? ONE_WORD : isNoOption ? NO_OPTIONS : NAMES);
+    if (!unknown.has(name)) known.set(name, isOne ? ONE_WORD : isNoOption ? NO_OPTIONS : NAMES);
   }
-  for (const name of unknown) known.delete(name);
-  return known;
+}
+
+function addRead(line: readonly SimpleCommand[], known: Map<string, string>, unknown: Set<string>): void {
+  for (const command of line) {
+    const { names, isWhole } = readOf(command) ?? { names: [], isWhole: false };
+    const list = isWhole ? listBefore(line, command) : null;
+    for (const name of names) {
+      const isNoOption = names.length === 1 && list !== null && beginsWithFolder(list);
+      if (list === null) unknown.add(name);
+      else known.set(name, isNoOption && known.get(name) !== NAMES ? NO_OPTIONS : NAMES);
+    }
+  }
+}
+
+/** The commands before it in its pipe, when they print only names of files; else null. */
+export function listBefore(
+  all: readonly SimpleCommand[],
+  command: SimpleCommand,
+): readonly SimpleCommand[] | null {
+  const line = all.filter(({ inner }) => inner === command.inner);
+  const end = line.indexOf(command);
+  let first = end;
+  while (line[first]?.after === "|") first--;
+  const list = line.slice(first, end);
+  return isListing(list) ? list : null;
+}
+
+/** Whether it prints names of files to the words of a command, to `xargs` or to `read`. */
+export function handsNames(all: readonly SimpleCommand[], command: SimpleCommand): boolean {
+  if (!isListing([command])) return false;
+  const line = all.filter(({ inner }) => inner === command.inner);
+  const start = line.indexOf(command);
+  let end = start + 1;
+  while (line[end]?.after === "|") end++;
+  const [, ...others] = line.slice(start, end);
+  const takes = others.some(({ words }) => words.some(({ text }) => text === "xargs" || text === "read"));
+  return takes || (command.inner > 0 && isListing([command, ...others]));
+}
+
+/** Whether each name begins with the folder in which `find` looks. */
+function beginsWithFolder([first]: readonly SimpleCommand[]): boolean {
+  const [program, folder] = first?.words ?? [];
+  return program?.text === "find" && folder !== undefined && !beginsAsOption(folder.form);
 }
 
 /** Whether it may begin with `-`. */

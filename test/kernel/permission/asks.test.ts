@@ -304,6 +304,108 @@ describe("the mode outside", () => {
   );
 });
 
+describe("read in the mode outside", () => {
+  const outside = ["../x", "/etc/passwd"];
+  grid(
+    "sets variables whose values are any text, or names that are listed",
+    { mode: "outside" },
+    {
+      allow: [
+        'Bash(find . -name "*.ts" | while read f; do wc -l "$f"; done)',
+        'Bash(find src | while IFS= read -r f; do sort -- "$f"; sed -n 1p "$f"; done)',
+        'Bash(find . -print0 | while IFS= read -r -d "" f; do head -n 3 "$f"; done)',
+        'Bash(git ls-files | grep a | while read -r f; do grep -c x "./$f"; done)',
+        'Bash(ls | while read -r f; do if [ -f "$f" ]; then basename "$f" .ts; fi; done > names)',
+        'Bash(ls | while read f; do wc -l < "$f"; done)',
+        "Bash(ps aux | while read -r user pid rest; do echo $pid; done)",
+        'Bash(while IFS=: read -r a b; do printf "%s\n" "$b"; done < a.txt)',
+        'Bash(cat a.txt | while read; do echo "$REPLY" | tr a b; done)',
+        "Bash(read -r -n 3 -p 'name? ' -- x < a.txt; echo \"$x\" | grep -q a)",
+      ],
+      ask: [
+        ...["PATH", "IFS", "LD_PRELOAD", "HOME", "BASH_ENV", "PS4", "http_proxy", "x[0]", "x PATH"].map(
+          (names) => `Bash(read ${names} < a; ls)`,
+        ),
+        ...["$x", '"$x"', "-a x", "-e x", "-u $x x", "-t 'a[1]' x", "-i x", "-zr x", "x?y"].map(
+          (args) => `Bash(read ${args} < a; ls)`,
+        ),
+        ...[
+          "$x",
+          '"$x"',
+          'cat "$x"',
+          "cat ./$x",
+          'sort -- "$x"',
+          'sort "./$x"',
+          'cd "$x"; cat a',
+          "find $x",
+        ].map((body) => `Bash(read -r x < f; ${body})`),
+        ...[
+          'sort "$x"',
+          'xxd "$x" "$y"',
+          'date "$x"',
+          'uniq -- a "$x"',
+          'git show "$x"',
+          'timeout 5 "$x"',
+        ].map((body) => `Bash(while read -r x y; do ${body}; done < f)`),
+        ...[
+          '[ "$x" -eq 1 ]',
+          "[ $x = a ]",
+          "exit $x",
+          'printf "$x"',
+          "eval $x",
+          'ls > "$x"',
+          'wc -l < "$x"',
+        ].map((body) => `Bash(cat f | while read x; do ${body}; done)`),
+        ...[
+          'sort "$f"',
+          "sort $f",
+          "sort -k $f",
+          'ls > "$f"',
+          'rm "$f"',
+          '"$f"',
+          'cat "/$f"',
+          'cat "$f/../../x"',
+        ].map((body) => `Bash(ls | while read f; do ${body}; done)`),
+        'Bash(find . | while read f g; do sort "$f"; done)',
+        'Bash(find "$x" | while read f; do cat "$f"; done)',
+        'Bash(find -- * | while read f; do sort "$f"; done)',
+        ...[
+          "IFS=/ read f",
+          "IFS=a read -r f g",
+          "read -d a f",
+          "read -n 2 f",
+          "read -u 3 f",
+          "read f < x",
+        ].map((read) => `Bash(find . | while ${read}; do cat "$f"; done)`),
+        ...["< x", "<<< /etc/passwd", "<&3", "<<E\n/etc/passwd\nE"].map(
+          (input) => `Bash(find . | while read f; do cat "$f"; done ${input})`,
+        ),
+        ...[
+          "echo /etc/x",
+          "cat list",
+          "{ find .; echo /etc/x; }",
+          "(ls; echo ..)",
+          "find . | sed s/a/b/",
+        ].map((list) => `Bash(${list} | while read f; do cat "$f"; done)`),
+        ...['f=a; read f < x; cat "$f"', 'find . | { read f; read f < x; cat "$f"; }'].map(
+          (line) => `Bash(${line})`,
+        ),
+        'Bash(ls | while true; do read f || break; cat "$f"; done)',
+        ...outside.map((dir) => `Bash(find ${dir} | while read f; do cat "$f"; done)`),
+        ...[
+          'f=a; while read f; do b="$f"; cat "$b"; done < x',
+          "f=a; for i in 1 2; do b=$f; cat $b; f=/etc/x; done",
+        ].map((line) => `Bash(${line})`),
+        'Bash(f=a; for i in 1 2; do b="$f"; sort "$b"; f=-oran; done)',
+        'Bash(find . | while read d; do git -C "$d" status; done)',
+        'Bash(for d in */; do git -C "$d" diff; done)',
+        "Bash(mapfile -t x < f; echo a)",
+        "Bash(while getopts ab x; do echo $x; done)",
+      ],
+    },
+  );
+});
+
 describe("a folder outside of the project", () => {
   const write = call("Write(/data/site/a)");
   const read = call("Read(/data/site/a)");

@@ -211,6 +211,17 @@ test("a value that the shell splits is neither an option nor a command that goes
   expect(machine.has("ran")).toBe(false);
 });
 
+test("a listed name that a shell splits into another path is asked for", async () => {
+  await using machine = new Machine({ git: true });
+  machine.write("a ../x.txt", "x");
+  machine.write("'.'./x.txt", "x");
+  const lists = ["find . -type f", "git ls-files -o", "rg --files"];
+  const takers = ["xargs cat", 'while read f; do cat "$f"; done'];
+  const commands = lists.flatMap((list) => takers.map((taker) => `${list} | ${taker}`));
+  const results = await resultsOf(machine, [...commands, "for f in $(find . -type f); do cat $f; done"]);
+  expect(results.filter((result) => !result.includes("(asked because "))).toEqual([]);
+});
+
 test("lines that name all that they read need no question", async () => {
   await using machine = new Machine({ git: true });
   machine.write("src/a.ts", "a\n");
