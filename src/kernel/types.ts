@@ -199,6 +199,8 @@ export interface ChildRequest {
   /** Further options of its run. */
   options?: OptionValues;
   workflow?: WorkflowPart;
+  /** It is a workflow; without a source a saved one. */
+  runs?: Pick<WorkflowScript, "name" | "args"> & { source?: string };
 }
 
 /** The plan of a child, with notices for its parent's watchers. */

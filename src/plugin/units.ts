@@ -63,6 +63,12 @@ export interface ReservedMeta {
   summary: string;
 }
 
+/** Of a workflow, whose run is a child of the unit's owner. */
+export interface LocalWorkflowMeta extends ReservedMeta {
+  err: string;
+  uuid: string;
+}
+
 /** The payload of each kind. */
 export interface DaemonMetadata {
   local_bash: LocalBashMeta;
@@ -71,7 +77,7 @@ export interface DaemonMetadata {
   lsp: LSPMeta;
   remote_agent: ReservedMeta;
   in_process_teammate: ReservedMeta;
-  local_workflow: ReservedMeta;
+  local_workflow: LocalWorkflowMeta;
   dream: ReservedMeta;
 }
 

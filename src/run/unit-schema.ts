@@ -58,7 +58,11 @@ const Snapshot = z.discriminatedUnion("kind", [
   }),
   z.object({ ...common, kind: z.literal("remote_agent"), metadata: reserved }),
   z.object({ ...common, kind: z.literal("in_process_teammate"), metadata: reserved }),
-  z.object({ ...common, kind: z.literal("local_workflow"), metadata: reserved }),
+  z.object({
+    ...common,
+    kind: z.literal("local_workflow"),
+    metadata: reserved.extend({ err: z.string(), uuid: z.string() }),
+  }),
   z.object({ ...common, kind: z.literal("dream"), metadata: reserved }),
 ]) satisfies z.ZodType<DaemonSnapshot>;
 

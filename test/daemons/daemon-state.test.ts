@@ -71,7 +71,7 @@ test.each<[DaemonKind, string | null]>([
   ["lsp", "INVALID"],
   ["remote_agent", "UNAVAILABLE"],
   ["in_process_teammate", "UNAVAILABLE"],
-  ["local_workflow", "UNAVAILABLE"],
+  ["local_workflow", "INVALID"],
   ["dream", "UNAVAILABLE"],
 ])("a command can be a unit of kind %s: %p", (kind, code) => {
   const thrown = (() => {

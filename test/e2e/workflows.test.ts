@@ -148,6 +148,28 @@ try { await agent("bad", { label: "again" }); } catch (e) { return { all, name: 
   });
 });
 
+describe("the tool Workflow", () => {
+  test.concurrent("runs a script as a unit; its value is the agent's next message", async () => {
+    await using machine = new Machine();
+    const script = `${META}return (await parallel(args.map((x) => () => agent("work " + x)))).join(" ");`;
+    const model = await machine.model((request) => {
+      if (!firstUserMessage(request).startsWith("lead")) return CAPITALS(request);
+      if (request.assistantMessages === 0)
+        return { tool_calls: [{ name: "Workflow", input: { script, args: ["a", "b"] } }] };
+      const body = JSON.stringify(request.body);
+      return { text: body.includes("WORK A WORK B") ? "both are done" : "waiting" };
+    });
+    const { stdout } = await machine.ok(["spawn", "lead them"]);
+    expect(stdout).toBe("both are done\n");
+    expect(
+      model.requests.map((request) => firstUserMessage(request)).filter((one) => /^work/.test(one)),
+    ).toHaveLength(2);
+    const [run] = (await listed(machine)).filter(({ parent_uuid }) => parent_uuid === null);
+    const shown = await machine.ok(["show", run?.uuid ?? ""]);
+    expect(shown.stdout).toMatch(/w\w{8} +local_workflow completed: workflow w/);
+  });
+});
+
 describe("a script has nothing but its agents", () => {
   test.concurrent.each([
     ["a clock", "return Date.now();", "no Date"],

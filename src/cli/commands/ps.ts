@@ -1,5 +1,6 @@
 /** `rnix ps`: lists processes. */
 
+import { childOf } from "../../daemons/snapshot.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
 import { MAX_AGE_MS } from "../../lib/duration.ts";
 import type { DaemonSnapshot } from "../../plugin/index.ts";
@@ -216,7 +217,7 @@ function asTree(processes: ListedProc[], style: Style): Row[] {
       const inner = parent === null ? "" : `${before}${last ? " ".repeat(trunk.length) : trunk}`;
       rows.push({ info, branch: own });
       // An agent in the background is a child in the tree already.
-      const units = (info.units ?? []).filter(({ kind }) => kind !== "local_agent");
+      const units = (info.units ?? []).filter((unit) => childOf(unit) === undefined);
       for (const unit of units) rows.push({ info, branch: `${inner}${lastBranch}`, unit });
       add(info.uuid, inner);
     }

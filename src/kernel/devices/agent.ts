@@ -19,7 +19,7 @@ export function agentTool(agents: () => ChildAgents): KernelTool {
     tool: {
       name: "Agent",
       description:
-        "Give a part of the task to another agent and get its answer. It knows only `intent` and uses your budget; do yourself what takes a few calls.",
+        "Give a part of the task to another agent and get its answer. It knows only `intent` and uses your budget; do small things yourself.",
       input: {
         type: "object",
         properties: {

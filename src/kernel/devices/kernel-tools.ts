@@ -13,6 +13,7 @@ import { skill } from "./skill.ts";
 import { toolDevice } from "./tool-device.ts";
 import { type DeferredTools, toolSearch } from "./tool-search.ts";
 import { wake } from "./wake.ts";
+import { workflowTool } from "./workflow.ts";
 
 interface KernelToolPorts {
   /** Returns the process that opened a file, by its UUID. */
@@ -34,6 +35,7 @@ export function kernelTools({ lookup, tools, ipc, agents, wakes }: KernelToolPor
     sendMessage(ipc),
     readMessages(ipc),
     wake(wakes),
+    workflowTool(agents),
   ];
   return Object.fromEntries(all.map((tool) => [tool.path, toolDevice(tool, lookup)]));
 }

@@ -1,5 +1,6 @@
 /** The waits that runs ask for with the tool Wake. */
 
+import { childOf } from "../../daemons/snapshot.ts";
 import { onceAborted } from "../../lib/cancellation.ts";
 import { formatDuration } from "../../lib/duration.ts";
 import { SyscallError } from "../../plugin/index.ts";
@@ -111,7 +112,7 @@ export class ScheduledWakes {
   #requireUnits(proc: Process): string[] {
     // The agent does not wait for a unit of a driver.
     const live = this.#parts.units.list(proc).filter(({ kind }) => kind !== "lsp");
-    const agent = live.find(({ kind }) => kind === "local_agent");
+    const agent = live.find((unit) => childOf(unit) !== undefined);
     if (live.length > 0 && !agent) return live.map(({ id }) => id);
     const why = agent
       ? `unit ${agent.id} is an agent, which works only while you do: give your answer, and its end wakes you`

@@ -1,4 +1,4 @@
-/** A unit that is a child agent in the background. */
+/** A unit that is a child in the background: an agent or a workflow. */
 
 import { newLifecycleSignal, type Signal } from "../../daemons/signal.ts";
 import type { Clock } from "../../lib/clock.ts";
@@ -35,24 +35,24 @@ export class AgentUnit implements Daemon {
     const { intent, result, exit_code, error } = child.info();
     const summary = exit_code === 0 ? (result ?? "") : "";
     const err = exit_code === null || exit_code === 0 ? "" : (error?.message ?? child.exit?.reason ?? "");
-    return {
+    const { uuid, spec } = child;
+    const doing = this.#endedAtMs === null ? child.doing() : undefined;
+    const common = {
       id,
-      kind: "local_agent",
       status: this.#status(),
       description: firstLine(intent),
       agent_id: agentId,
       started_at: startedAt,
       ended_at: this.#endedAtMs === null ? null : new Date(this.#endedAtMs).toISOString(),
-      metadata: {
-        agent_type: child.spec.agent.name,
-        prompt: intent,
-        async: true,
-        phase: this.#endedAtMs === null ? (child.doing()?.kind ?? "end") : "",
-        summary,
-        err,
-        uuid: child.uuid,
-      },
     };
+    if (spec.opts.script) {
+      const { name } = spec.opts.script;
+      const metadata = { name, phase: doing?.text ?? "", summary, err, uuid };
+      return { ...common, kind: "local_workflow", metadata };
+    }
+    const phase = this.#endedAtMs === null ? (doing?.kind ?? "end") : "";
+    const metadata = { agent_type: spec.agent.name, prompt: intent, async: true, phase, summary, err, uuid };
+    return { ...common, kind: "local_agent", metadata };
   }
 
   async kill(): Promise<void> {

@@ -22,10 +22,13 @@ export function lastState(
   child: ProcInfo | null,
 ): DaemonSnapshot {
   if (isTerminal(snapshot.status)) return snapshot;
-  if (snapshot.kind === "local_agent") {
+  if (snapshot.kind === "local_agent" || snapshot.kind === "local_workflow") {
     const status = child?.exit_code === 0 ? "completed" : child ? "failed" : "killed";
     const said = { summary: child?.result ?? "", err: child?.error?.message ?? "", phase: "" };
-    return { ...snapshot, status, ended_at: endedAt, metadata: { ...snapshot.metadata, ...said } };
+    const over = { status, ended_at: endedAt } as const;
+    return snapshot.kind === "local_agent"
+      ? { ...snapshot, ...over, metadata: { ...snapshot.metadata, ...said } }
+      : { ...snapshot, ...over, metadata: { ...snapshot.metadata, ...said } };
   }
   const code = exitCode(join(proc.record.unitDir, `${snapshot.id}.exit`));
   const status = code === null ? "killed" : code === 0 ? "completed" : "failed";
@@ -53,7 +56,7 @@ export class RestoredUnit implements Daemon {
 
   output(): string {
     const { kind, metadata } = this.#snapshot;
-    return kind === "local_agent" ? metadata.summary : this.#tail();
+    return kind === "local_agent" || kind === "local_workflow" ? metadata.summary : this.#tail();
   }
 
   #tail(): string {

@@ -4,7 +4,7 @@ import type { CommandUnit } from "../../daemons/command-unit.ts";
 import { type Change, DaemonState, daemonNotFound } from "../../daemons/daemon-state.ts";
 import type { DriverUnit } from "../../daemons/driver-unit.ts";
 import { newLifecycleSignal } from "../../daemons/signal.ts";
-import { isTerminal } from "../../daemons/snapshot.ts";
+import { childOf, isTerminal } from "../../daemons/snapshot.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import {
   type Daemon,
@@ -88,7 +88,7 @@ export class Units implements ResourceHolder {
   canPark(proc: Process): boolean {
     const owned = this.#owned.get(proc);
     if (!owned || proc.spec.wakes !== true || owned.starting > 0 || owned.outbox.busy) return false;
-    return owned.state.snapshot().every(({ kind }) => kind !== "local_agent") && holding(owned) > 0;
+    return owned.state.snapshot().every((unit) => childOf(unit) === undefined) && holding(owned) > 0;
   }
 
   /** Whether units of a suspended run go on, and none has reported anything. */
@@ -186,7 +186,7 @@ export class Units implements ResourceHolder {
   async startAgent(proc: Process, child: Process): Promise<DaemonSnapshot> {
     this.#requireRoom(proc);
     const { generateID } = await import("../../daemons/kind.ts");
-    const id = generateID("local_agent", this.#ports.uuid());
+    const id = generateID(child.spec.opts.script ? "local_workflow" : "local_agent", this.#ports.uuid());
     return this.#agent(proc, child, id, this.#ts(), { isNew: true });
   }
 
@@ -209,14 +209,14 @@ export class Units implements ResourceHolder {
     for (const recorded of recordedUnits([...lines, ...missing])) {
       const { snapshot, announced } = recorded;
       if (owned.state.get(snapshot.id)) continue;
-      const child = snapshot.kind === "local_agent" ? this.#ports.find(snapshot.metadata.uuid) : undefined;
-      if (snapshot.kind === "local_agent") owned.agents.add(snapshot.metadata.uuid);
+      const uuid = childOf(snapshot);
+      const child = uuid === undefined ? undefined : this.#ports.find(uuid);
+      if (uuid !== undefined) owned.agents.add(uuid);
       if (child && !isTerminal(snapshot.status)) {
         await this.#agent(proc, child, snapshot.id, snapshot.started_at, { isNew: false });
         continue;
       }
-      const info =
-        snapshot.kind === "local_agent" ? await this.#ports.record(proc, snapshot.metadata.uuid) : null;
+      const info = uuid === undefined ? null : await this.#ports.record(proc, uuid);
       // The user has suspended this child alone: it is resumed alone.
       if (info && !announced && !hasEnded(info)) continue;
       if (!announced && (snapshot.kind === "local_bash" || snapshot.kind === "monitor")) {

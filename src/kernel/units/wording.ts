@@ -46,7 +46,8 @@ function textOf(snapshot: DaemonSnapshot): string {
   switch (snapshot.kind) {
     case "local_bash":
       return snapshot.metadata.output;
-    case "local_agent": {
+    case "local_agent":
+    case "local_workflow": {
       const { summary, err } = snapshot.metadata;
       return [summary, err === "" ? "" : `error: ${err}`].filter((part) => part !== "").join("\n");
     }
