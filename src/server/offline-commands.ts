@@ -5,6 +5,7 @@ import { type ConfigSources, embeddedNames } from "../config/config-sources.ts";
 import { namedKeys, userEnv } from "../config/environment/environment.ts";
 import { type Env, homeNotice, thisUser, userPaths } from "../config/environment/paths.ts";
 import { readText } from "../config/files/file.ts";
+import type { McpFileEditor } from "../config/mcp/edit-mcp.ts";
 import type { McpServerList } from "../config/mcp/mcp-files.ts";
 import { findProject, type Project } from "../config/project/project.ts";
 import {
@@ -111,6 +112,12 @@ export async function reviewTrust(where: Where): Promise<TrustReview> {
   } finally {
     await host.close();
   }
+}
+
+/** Changes the servers of the user's file, or of the project's. */
+export async function editMcpServers(where: Where, of: "user" | "project"): Promise<McpFileEditor> {
+  const { McpFileEditor } = await import("../config/mcp/edit-mcp.ts");
+  return new McpFileEditor({ configDir: userPaths(where.env).configDir, project: projectOf(where) }, of);
 }
 
 /** The MCP servers that files of the user and the project name here. */

@@ -96,8 +96,10 @@ describe("every command", () => {
         "kill",
         "log",
         "mcp",
+        "mcp add",
         "mcp list",
         "mcp logs",
+        "mcp remove",
         "mcp test",
         "memory",
         "memory add",
@@ -223,7 +225,8 @@ describe("every command that shows or changes what exists", () => {
   const STARTS_NONE = new Set(
     [
       ["agents new", "skills new", "skills check", "plugins new", "plugins check", "config", "init", "trust"],
-      ["cron install", "cron uninstall", "completions", "version", "mcp list", "mcp logs", "workflow list"],
+      ["cron install", "cron uninstall", "completions", "version", "workflow list"],
+      ["mcp add", "mcp list", "mcp logs", "mcp remove"],
       ["daemon", "daemon status", "daemon stop", "daemon logs"],
     ].flat(),
   );

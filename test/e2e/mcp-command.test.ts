@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { binary } from "./support/binary.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine } from "./support/machine.ts";
-import { MCP_SERVER, mcpJson, mcpServer } from "./support/mcp.ts";
+import { MCP_PROGRAM, MCP_SERVER, mcpJson, mcpServer } from "./support/mcp.ts";
 import { toolResults } from "./support/requests.ts";
 import { bash, says } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
@@ -72,6 +72,79 @@ describe("rnix cat below /mnt/mcp", () => {
     const unknown = await machine.run(["cat", "/mnt/mcp/nots/tools"]);
     expect([unknown.code, unknown.stderr]).toEqual([64, expect.stringContaining('Did you mean "notes"?')]);
     expect(servers(machine)).toBe(1);
+  });
+});
+
+describe("rnix mcp add", () => {
+  test("adds a server that starts to the user's file, keeps its comments, and removes it", async () => {
+    await using machine = new Machine();
+    const own = join(machine.configDir, "mcp.yaml");
+    machine.write(own, "# mine\nservers: {}\n");
+    const program = ["--", "env", ...MCP_PROGRAM];
+    const added = await machine.run(["mcp", "add", "notes", "--env", "NOTES_TOKEN=t0p", ...program]);
+    expect(added.code).toBe(0);
+    expect(added.stderr).toContain(`${own} has the value of NOTES_TOKEN. Better`);
+    expect(added.stderr).toMatch(/notes started in \d+ ms: 13 tools/);
+    expect(added.stderr).toEndWith(`notes is in ${own}\n`);
+    const text = machine.read(own);
+    expect(text).toStartWith("# mine\nservers:\n  notes:\n    command: env\n");
+    const again = await machine.run(["mcp", "add", "notes", "--url", "http://127.0.0.1:1/"]);
+    expect([again.code, again.stderr]).toEqual([64, expect.stringContaining("has a server notes")]);
+    for (const [args, code] of [
+      [["--", "env", ...MCP_PROGRAM, "exit"], 69],
+      [["--url", "http://127.0.0.1:1/mcp"], 69],
+      [["--url", "http://127.0.0.1:1/mcp", "--header", "X: $" + "{NOT_SET}"], 64],
+      [["--url", "ftp://127.0.0.1"], 64],
+      [["--url", "http://127.0.0.1:1/mcp", "--", "x"], 64],
+      [[], 64],
+    ] as const) {
+      expect([args, (await machine.run(["mcp", "add", "other", ...args])).code]).toEqual([args, code]);
+    }
+    expect(machine.read(own)).toBe(text);
+    const untested = ["mcp", "add", "docs", "--no-test", "--url", "http://127.0.0.1:1/mcp"];
+    await machine.ok([...untested, "--header", "Authorization: Bearer $" + "{KEY}"]);
+    expect(machine.read(own)).toEndWith(
+      "  docs:\n    url: http://127.0.0.1:1/mcp\n    headers:\n      Authorization: Bearer $" + "{KEY}\n",
+    );
+    await machine.ok(["mcp", "remove", "docs"]);
+    expect(machine.read(own)).toBe(text);
+    const gone = await machine.run(["mcp", "remove", "docs"]);
+    expect([gone.code, gone.stderr]).toEqual([
+      expect.any(Number),
+      expect.stringContaining("has no server docs"),
+    ]);
+    expect(servers(machine)).toBe(0);
+  });
+
+  test("writes a project's server into the project, where it waits for trust", async () => {
+    await using machine = new Machine();
+    machine.git("init", "-q");
+    const added = await machine.run(["mcp", "add", "notes", "--project", "--", "touch", "started"]);
+    expect(added.code).toBe(0);
+    expect(added.stderr).toContain("Run rnix trust, then rnix mcp test notes");
+    expect(machine.has("started")).toBe(false);
+    expect(machine.read(".rnix/mcp.yaml")).toBe(
+      "servers:\n  notes:\n    command: touch\n    args:\n      - started\n",
+    );
+    const elsewhere = await machine.run(["mcp", "remove", "notes"]);
+    expect(elsewhere.stderr).toContain("rnix mcp remove notes --project");
+    await machine.ok(["mcp", "remove", "notes", "--project"]);
+    expect(machine.read(".rnix/mcp.yaml")).toBe("servers: {}\n");
+    mcpJson(machine, { foreign: { command: "x" } });
+    expect((await machine.run(["mcp", "remove", "foreign"])).stderr).toContain(".mcp.json: edit that file");
+  });
+
+  test("is refused inside a run", async () => {
+    await using machine = new Machine();
+    const model = await machine.play({
+      "try it": [
+        bash(`'${binary()}' mcp add x --no-test -- touch y; '${binary()}' mcp remove x`),
+        says("done"),
+      ],
+    });
+    await verdict(machine, ["try it", "--agent", "code-analyst", "--allow", "Bash"]);
+    expect(toolResults(model.last)[0]).toMatch(/mcp add is for a person[\s\S]*mcp remove is for a person/);
+    expect(machine.has(join(machine.configDir, "mcp.yaml"))).toBe(false);
   });
 });
 

@@ -1,14 +1,12 @@
-/** `rnix mcp`: lists the MCP servers of this project and user, tries one and prints its log. */
+/** `rnix mcp`: lists, adds, removes and tries the MCP servers of this project and user, and prints their logs. */
 
-import type { McpServerItem } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
-import { bool, count, json } from "../flags.ts";
-import { environment, project, refuseInsideRun, withSession } from "../io.ts";
+import { count, json } from "../flags.ts";
+import { environment, refuseInsideRun } from "../io.ts";
+import { add, remove } from "../mcp/add.ts";
+import { test } from "../mcp/test.ts";
 import { printCatalog } from "../output/catalog.ts";
-import { plural } from "../output/format.ts";
-import { jsonText, print } from "../output/print.ts";
-import { table } from "../output/table.ts";
 
 /** Lines that `logs` prints. */
 const LINES = 100;
@@ -43,51 +41,6 @@ const list = defineCommand({
   },
 });
 
-const test = defineCommand({
-  about: "Start an MCP server as a run would, list what it has, and end it; exit 69 if it fails",
-  args: [{ name: "NAME", about: "of the server; rnix mcp list prints them" }],
-  flags: {
-    trust: bool("trust what this project brings, for this test alone"),
-    "no-daemon": bool("run inside this command; nothing is left running"),
-    json,
-  },
-  examples: [{ line: "rnix mcp test github", about: "its tools, resources and prompts, or why it fails" }],
-  notes: ["It is for a person: inside a run it is refused."],
-  run: (io, flags, [name = ""]) =>
-    withSession(io, { inside: flags["no-daemon"] }, async (session) => {
-      const wire = await session.connect();
-      const request = { ...project(io), name, trust: flags.trust };
-      // The server has its own time limits.
-      const answer = await wire.request("test_mcp", request, { timeoutMs: null });
-      if ("error" in answer) {
-        if (flags.json) io.stdout.write(jsonText(answer));
-        io.stderr.write(`${answer.error}\n`);
-        return EXIT.unavailable;
-      }
-      const { tools, resources, prompts, start_ms } = answer;
-      const rows = [...kindOf("tool", tools), ...kindOf("resource", resources), ...kindOf("prompt", prompts)];
-      const counts = [
-        plural(tools.length, "tool"),
-        plural(resources.length, "resource"),
-        plural(prompts.length, "prompt"),
-      ];
-      const code = print(io, flags, answer, (style) =>
-        table(
-          rows,
-          [
-            { title: "KIND", value: ({ kind }) => kind },
-            { title: "NAME", value: ({ item }) => item.name },
-            { title: "DESCRIPTION", value: ({ item }) => item.description, flexible: true },
-          ],
-          io.stdout,
-          style,
-        ),
-      );
-      io.stderr.write(`${name} started in ${start_ms} ms: ${counts.join(", ")}\n`);
-      return code;
-    }),
-});
-
 const logs = defineCommand({
   about: "Print the end of what an MCP server printed outside the protocol",
   args: [{ name: "NAME", about: "of the server; rnix mcp list prints them" }],
@@ -108,17 +61,14 @@ const logs = defineCommand({
   },
 });
 
-function kindOf(kind: string, items: readonly McpServerItem[]): { kind: string; item: McpServerItem }[] {
-  return items.map((item) => ({ kind, item }));
-}
-
 export default defineCommand({
-  about: "List the MCP servers of this project and yours, try one, or print its log",
+  about: "List the MCP servers of this project and yours, add, remove or try one, or print its log",
   flags: {},
   examples: [
     { line: "rnix mcp list", about: "where each comes from, and whether it is trusted" },
+    { line: "rnix mcp add docs --url https://example.com/mcp", about: "writes it into your mcp.yaml" },
     { line: "rnix mcp test github", about: "whether it starts, and what it has" },
     { line: "rnix mcp logs github", about: "what it has printed" },
   ],
-  subcommands: { list, test, logs },
+  subcommands: { list, add, remove, test, logs },
 });

@@ -10,6 +10,7 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
+  realpathSync,
   renameSync,
   rmSync,
   statSync,
@@ -108,6 +109,16 @@ export function writeAtomic(file: string, text: string): void {
   } catch (cause) {
     rmSync(temporary, { force: true });
     throw fileError(cause, file, "write");
+  }
+}
+
+/** The file that a link leads to: it is replaced, and the link stays. */
+export function linkTarget(file: string): string {
+  try {
+    return realpathSync(file);
+  } catch (error) {
+    if (errnoOf(error) === "ENOENT") return file;
+    throw error;
   }
 }
 

@@ -54,7 +54,7 @@ export async function mcpFiles(sources: Sources): Promise<{ files: McpFile[]; pr
     // Over the text that was read: the file may have changed since.
     const digest = digestText(source).replace("sha256:", "");
     const trusted = !asks(path) || trust.allowsContent([{ path, digest }]);
-    const servers = await serversOf(source, path);
+    const servers = await readMcpFile(source, path);
     const named = (name: string): NamedFiles => servers.named(name, workTreeOf(sources));
     const changed = (name: string): boolean => asks(path) && base?.isUnchanged(named(name)) === false;
     const trusts = (name: string): boolean =>
@@ -149,7 +149,7 @@ async function readIn(
   projectDir: string,
 ): Promise<{ named: NamedFiles; says: string[] }> {
   try {
-    const { names, named, says } = await serversOf(source, path);
+    const { names, named, says } = await readMcpFile(source, path);
     return { named: allNamed(names.map((name) => named(name, projectDir))), says: names.map(says) };
   } catch (error) {
     if (error instanceof SyscallError) return { named: allNamed([]), says: [] };
@@ -161,10 +161,12 @@ function ownFiles({ dir, kind }: Project): string[] {
   return kind === "none" ? [] : [join(dir, ".rnix", FILE), join(dir, FOREIGN)];
 }
 
-const FILE = "mcp.yaml";
+/** The name of the file, in the user's and the project's folder of configuration. */
+export const FILE = "mcp.yaml";
 /** The schema of `.mcp.json`. Other programs have keys of their own in it, so unknown keys are ignored. */
 const FOREIGN = ".mcp.json";
-const KEY = "servers";
+/** Its key. */
+export const KEY = "servers";
 const FOREIGN_KEY = "mcpServers";
 
 const servers = () => mapping("server names", z.unknown()).optional();
@@ -174,7 +176,7 @@ const ForeignFile = z.lazy(() =>
 );
 
 /** Parses both formats as YAML, which includes JSON and reports positions. A broken `.mcp.json` is explained as JSON. */
-async function serversOf(
+export async function readMcpFile(
   source: string,
   path: string,
 ): Promise<Pick<McpFile, "names" | "named" | "target" | "entry" | "wrong"> & { says(name: string): string }> {

@@ -1,11 +1,10 @@
 /** Writes a provider and its key into the user's files, and keeps everything else in them. */
 
-import { chmodSync, realpathSync } from "node:fs";
+import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import type { Document } from "yaml";
-import { errnoOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { readText, writeAtomic } from "../files/file.ts";
+import { linkTarget, readText, writeAtomic } from "../files/file.ts";
 import { parseYaml } from "../files/yaml.ts";
 import { ProvidersFile } from "./provider-file.ts";
 
@@ -24,13 +23,13 @@ interface SavedProvider {
  * written when one of them can't be read; when the second can't be written, the first is put back.
  */
 export async function saveProvider(configDir: string, saved: SavedProvider): Promise<string[]> {
-  const providers = target(join(configDir, "providers.yaml"));
+  const providers = linkTarget(join(configDir, "providers.yaml"));
   const text = await withProvider(providers, readText(providers) ?? "", saved);
   if (saved.key === undefined) {
     writeAtomic(providers, text);
     return [providers];
   }
-  const env = target(join(configDir, "env"));
+  const env = linkTarget(join(configDir, "env"));
   const before = readText(env);
   writeAtomic(env, withVariable(before ?? "", saved.key));
   try {
@@ -41,16 +40,6 @@ export async function saveProvider(configDir: string, saved: SavedProvider): Pro
   }
   chmodSync(env, 0o600);
   return [env, providers];
-}
-
-/** The file that a link leads to: it is replaced, and the link stays. */
-function target(file: string): string {
-  try {
-    return realpathSync(file);
-  } catch (error) {
-    if (errnoOf(error) === "ENOENT") return file;
-    throw error;
-  }
 }
 
 /** The lines with one variable set. Other lines stay as they are. */

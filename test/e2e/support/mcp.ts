@@ -5,15 +5,15 @@ import type { Machine } from "./machine.ts";
 
 export const MCP_SERVER = resolve(import.meta.dir, "../../support/mcp-server/main.ts");
 
-/** A program and its arguments. Without the variable Bun would keep what it has transpiled in HOME. */
-const PROGRAM = ["BUN_RUNTIME_TRANSPILER_CACHE_PATH=0", process.execPath, MCP_SERVER];
+/** The arguments of `env` that run the server. Without the variable Bun would keep what it has transpiled in HOME. */
+export const MCP_PROGRAM = ["BUN_RUNTIME_TRANSPILER_CACHE_PATH=0", process.execPath, MCP_SERVER];
 
 /** The server's command line in a shell. */
-export const MCP_COMMAND = `env ${PROGRAM.join(" ")}`;
+export const MCP_COMMAND = `env ${MCP_PROGRAM.join(" ")}`;
 
 /** The server as an entry of a list of servers. */
 export function mcpServer(args: string[] = [], env?: Record<string, string>): object {
-  return { command: "env", args: [...PROGRAM, ...args], ...(env && { env }) };
+  return { command: "env", args: [...MCP_PROGRAM, ...args], ...(env && { env }) };
 }
 
 /** Writes the project's `.mcp.json`. */

@@ -1,0 +1,69 @@
+/** `rnix mcp test`: starts an MCP server as a run would, and prints what it has. */
+
+import type { McpServerItem } from "../../protocol/methods.ts";
+import { defineCommand } from "../command.ts";
+import { EXIT } from "../exit.ts";
+import { bool, json } from "../flags.ts";
+import { type Io, project, withSession } from "../io.ts";
+import { plural } from "../output/format.ts";
+import { jsonText, print } from "../output/print.ts";
+import { table } from "../output/table.ts";
+
+export const test = defineCommand({
+  about: "Start an MCP server as a run would, list what it has, and end it; exit 69 if it fails",
+  args: [{ name: "NAME", about: "of the server; rnix mcp list prints them" }],
+  flags: {
+    trust: bool("trust what this project brings, for this test alone"),
+    "no-daemon": bool("run inside this command; nothing is left running"),
+    json,
+  },
+  examples: [{ line: "rnix mcp test github", about: "its tools, resources and prompts, or why it fails" }],
+  notes: ["It is for a person: inside a run it is refused."],
+  run: (io, flags, [name = ""]) => testServer(io, name, flags),
+});
+
+interface TestFlags {
+  json: boolean;
+  trust?: boolean;
+  "no-daemon"?: boolean;
+}
+
+/** Prints what the server has, or why it fails. Returns the exit code. */
+export function testServer(io: Io, name: string, flags: TestFlags): Promise<number> {
+  return withSession(io, { inside: flags["no-daemon"] }, async (session) => {
+    const wire = await session.connect();
+    const request = { ...project(io), name, trust: flags.trust };
+    // The server has its own time limits.
+    const answer = await wire.request("test_mcp", request, { timeoutMs: null });
+    if ("error" in answer) {
+      if (flags.json) io.stdout.write(jsonText(answer));
+      io.stderr.write(`${answer.error}\n`);
+      return EXIT.unavailable;
+    }
+    const { tools, resources, prompts, start_ms } = answer;
+    const rows = [...kindOf("tool", tools), ...kindOf("resource", resources), ...kindOf("prompt", prompts)];
+    const counts = [
+      plural(tools.length, "tool"),
+      plural(resources.length, "resource"),
+      plural(prompts.length, "prompt"),
+    ];
+    const code = print(io, flags, answer, (style) =>
+      table(
+        rows,
+        [
+          { title: "KIND", value: ({ kind }) => kind },
+          { title: "NAME", value: ({ item }) => item.name },
+          { title: "DESCRIPTION", value: ({ item }) => item.description, flexible: true },
+        ],
+        io.stdout,
+        style,
+      ),
+    );
+    io.stderr.write(`${name} started in ${start_ms} ms: ${counts.join(", ")}\n`);
+    return code;
+  });
+}
+
+function kindOf(kind: string, items: readonly McpServerItem[]): { kind: string; item: McpServerItem }[] {
+  return items.map((item) => ({ kind, item }));
+}
