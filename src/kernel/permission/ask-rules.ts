@@ -4,7 +4,7 @@ import type { AskMode } from "../../lib/ask-modes.ts";
 import type { CallView } from "./call-view.ts";
 import { fitsPattern } from "./command-kinds.ts";
 import { coveredBy, deniedTo, denies, type Layer } from "./coverage.ts";
-import { changesFolder, isEdit } from "./edit-commands.ts";
+import { changesFolder, coversFiles, isEdit } from "./edit-commands.ts";
 import { isHarmless } from "./harmless-commands.ts";
 import { assignsMore, type Need, needsOf } from "./line-needs.ts";
 import type { Rule } from "./rule.ts";
@@ -116,14 +116,24 @@ export function needsIn(view: CallView, always: Layer, ports: AskPorts): Need[] 
 }
 
 /** Whether these rules allow this command of a line, or the whole line. */
-export function isAnswered(always: Layer, view: CallView, { command }: Pick<Need, "command">): boolean {
+export function isAnswered(
+  always: Layer,
+  view: CallView,
+  { command, folders = foldersOf(view) }: Pick<Need, "command" | "folders">,
+): boolean {
   return always.some((rule) => {
     if (rule.kind !== "pattern") return coveredBy([rule], view) !== null;
     if (command === undefined || rule.name !== view.tool?.name) return false;
     // What it reads and writes by `<` and `>` is decided as a file.
     const isWhole = command.words.length > 0 && rule.command.coversWords(command) && !assignsMore(command);
-    return isWhole && (rule.command.isExact || fitsPattern(command.words) || isHarmless(command));
+    const fits = isWhole && (rule.command.isExact || fitsPattern(command.words) || isHarmless(command));
+    return fits && coversFiles(rule, command, folders, view);
   });
+}
+
+/** Where the commands of a line may run; null: in any folder. */
+function foldersOf(view: CallView): readonly string[] | null {
+  return changesFolder(view.commandLine ?? []) ? null : [view.cwd];
 }
 
 /** Returns the ask rules of these tools that match the opened file, and that no "always" has answered. */

@@ -127,12 +127,28 @@ export const PLAIN = /^[^\s*()?[\]{}"'`$\\\p{C}]+$/u;
 /** The pattern that "always" offers for a command: its title with any arguments, or this very line; null for none. */
 export function alwaysPattern(words: readonly Word[]): string | null {
   const title = titleWords(words);
-  if (title?.every((text) => PLAIN.test(text)) && fitsPattern(words)) return `${title.join(" ")} *`;
+  const isSweeping = sweepingOption(title?.[0], words) !== undefined;
+  if (!isSweeping && title?.every((text) => PLAIN.test(text)) && fitsPattern(words))
+    return `${title.join(" ")} *`;
   const [first, second] = words;
   if (title === null && WITH_SUBCOMMANDS.has(first?.text ?? "") && !second?.text.startsWith("-")) return null;
   return words.length > 0 && words.every(({ text, dynamic }) => !dynamic && PLAIN.test(text))
     ? words.map(({ text }) => text).join(" ")
     : null;
+}
+
+/** By program: options with which it changes all that is below a folder, or makes a link to any path. */
+const SWEEPING: ReadonlyMap<string | undefined, RegExp> = new Map([
+  ["rm", /^-\w*[rR]|^--r/],
+  ["chmod", /^-\w*R|^--rec/],
+  ["chown", /^-\w*R|^--rec/],
+  ["ln", /^-\w*s|^--s/],
+]);
+
+/** The option with which it does more than change the files that it is given. */
+export function sweepingOption(program: string | undefined, args: readonly Word[]): RegExp | undefined {
+  const option = SWEEPING.get(program);
+  return option && args.some(({ text }) => option.test(text)) ? option : undefined;
 }
 
 /** Whether a pattern such as `env *` is for a program, or a subcommand, whose arguments may name a program to run. */

@@ -1,9 +1,14 @@
 /** Shell commands that only change files of the project: the mode `edits` does not ask for them. */
 
+import { join } from "node:path";
 import type { CallView } from "./call-view.ts";
+import { sweepingOption } from "./command-kinds.ts";
 import { isHarmlessScript } from "./harmless-commands.ts";
+import type { Rule } from "./rule.ts";
 import { evaluatingBuiltin } from "./shell-builtins.ts";
+import { beginsAsOption, MARK, namesIn, type Word } from "./shell-lexer.ts";
 import type { SimpleCommand } from "./shell-words.ts";
+import { fileOf } from "./word-values.ts";
 
 /** Programs with the letters of their known options. A recursive rm is asked for: it takes what no undo brings back. */
 const EDITORS: ReadonlyMap<string, RegExp> = new Map([
@@ -36,4 +41,36 @@ export function isEdit(command: SimpleCommand, view: CallView): boolean {
   if (isSed && (script === undefined || !isHarmlessScript("sed", script.text))) return false;
   const paths = isSed ? files : operands;
   return isKnown && paths.length > 0 && paths.every(({ text }) => view.isFileOfProject(text));
+}
+
+/** Programs whose operands are files that they change. */
+const FILE_PROGRAMS = namesIn("rm rmdir mv cp ln touch mkdir chmod chown tee truncate shred unlink");
+
+/**
+ * Whether a rule of an "always" covers the files that the command changes in each of these folders: those of the project,
+ * unless the rule itself names a path from the root. `-r` of `rm` must be in the rule, too.
+ */
+export function coversFiles(
+  rule: Rule,
+  { words: [program, ...args] }: SimpleCommand,
+  folders: readonly string[] | null,
+  view: CallView,
+): boolean {
+  if (program === undefined || !FILE_PROGRAMS.has(program.text) || /[ (]\//.test(rule.text)) return true;
+  const sweeping = sweepingOption(program.text, args);
+  if (sweeping && !rule.text.split(/[ ()]/).some((word) => sweeping.test(word))) return false;
+  return args.every((word) =>
+    /^-/.test(word.form)
+      ? /^--?[\w-]*$/.test(word.form)
+      : folders?.every((folder) => isOfProject(word, program.text, view.forFile("Write", "", folder))),
+  );
+}
+
+/** A pattern may name files of one folder. Only `rm` has no option with a path, which a file's name could be. */
+function isOfProject(word: Word, program: string, view: CallView): boolean {
+  if (!word.dynamic) return view.isFileOfProject(word.text);
+  const { form } = word;
+  const isNames = form.includes(MARK.glob) && !form.includes("/", form.indexOf(MARK.glob));
+  const folder = isNames && (program === "rm" || !beginsAsOption(form)) ? fileOf(word, new Map()) : null;
+  return folder !== null && view.isFileOfProject(join(folder, "x"));
 }

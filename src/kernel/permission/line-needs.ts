@@ -25,6 +25,8 @@ export interface Need {
   why: string;
   /** The command that may act. */
   command?: SimpleCommand;
+  /** Where that may run; null: in any folder. */
+  folders?: readonly string[] | null;
   /** The call of Read or Write that the line equals. */
   file?: CallView;
   /** It only reads, a file that may be any. */
@@ -96,7 +98,7 @@ class Walk {
     const needs = command.assigned.flatMap((word) => this.#assignment(word, command, folders));
     const effect = effectOf(command, this.#variables);
     const [program] = command.words;
-    if ("why" in effect) needs.push({ why: effect.why, command });
+    if ("why" in effect) needs.push({ why: effect.why, command, folders });
     else if (effect.takesNames && listBefore(this.#line, command) === null) {
       needs.push({ why: "`xargs` reads names that another program prints", command });
     } else {

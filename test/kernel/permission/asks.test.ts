@@ -18,7 +18,8 @@ const FACTS: Facts = {
   devices: ["/dev/fs", "/dev/shell", "/dev/web", "/dev/kernel/complete", "/mnt/mcp/x"],
   projectDir: PROJECT,
   cwd: PROJECT,
-  realPath: (path) => (path.startsWith(`${PROJECT}/link`) ? path.replace("/link", "/.github") : path),
+  realPath: (path) =>
+    path.replace(`${PROJECT}/link`, `${PROJECT}/.github`).replace(`${PROJECT}/out`, "/data"),
   isThere: () => false,
 };
 
@@ -659,12 +660,90 @@ describe("the star of an always covers no option that may run a program", () => 
   );
 });
 
+describe("an always for a program that changes files covers those of the project", () => {
+  const programs = ["rm", "mv", "cp", "ln", "touch", "mkdir", "tee", "chmod"];
+  const always = [...programs.map((name) => `Bash(${name} *)`), "Bash(rm -rf build)", "Bash(rm -rf dist/*)"];
+  grid(
+    "only",
+    { mode: "outside", always },
+    {
+      allow: [
+        ...[
+          "rm a",
+          "rm -f src/a *.o",
+          "mv src/a b",
+          "cp -r src/a src/b",
+          "mkdir -p a/b && touch a/b/c",
+          "ls | tee a",
+        ],
+        ...["rm -rf build", "rm -rf dist/a", "rm -- a", "cd src && rm ../a", "rm src/*.o", "chmod +x a"],
+        `rm ${PROJECT}/a`,
+      ].map((line) => `Bash(${line})`),
+      ask: [
+        ...[
+          "rm ../a",
+          "rm /etc/a",
+          "rm ~/a",
+          "rm $X",
+          "rm $X/a",
+          'rm "$X"',
+          "rm a/../../b",
+          "rm $(ls)",
+          "rm */a",
+        ],
+        ...[
+          "rm -rf src",
+          "rm -r -f src",
+          "rm -fR a",
+          "rm --recursive a",
+          "chmod -R 755 a",
+          "rm -rf dist/../src",
+        ],
+        ...["rm .", "rm out/a", "rm .git/config", "rm -rf build ../x", "rm .*", "rm {a,../b}", "rm {a,/b}"],
+        ...[
+          "cd .. && rm a",
+          "cd /tmp; rm -rf build",
+          "cd $X && rm a",
+          "(cd ..; rm -rf build)",
+          "cd - && touch a",
+          "cd src && ln -s ../x ../a",
+        ],
+        ...[
+          "cp /etc/passwd a",
+          "cp a -t ..",
+          "cp a -t/etc",
+          "cp --target-directory=/etc a",
+          "cp *",
+          "mv a out/b",
+        ],
+        ...[
+          "ls | tee ../a",
+          "ls | xargs rm",
+          "find . -exec rm {} +",
+          "ln -s b a",
+          "for f in $(ls ..); do rm $f; done",
+        ],
+      ].map((line) => `Bash(${line})`),
+    },
+  );
+  grid(
+    "unless it names another path itself",
+    { mode: "outside", always: ["Bash(rm /tmp/x/*)"] },
+    { allow: ["Bash(rm /tmp/x/a)"], ask: ["Bash(rm /tmp/x/../a)", "Bash(rm a)"] },
+  );
+});
+
 describe("always offers", () => {
   test.each([
     ["Bash(git push origin main)", ["Bash(git push *)"]],
     ["Bash(npm test && git push)", ["Bash(npm test *)", "Bash(git push *)"]],
     ["Bash(npm run build -- --x)", ["Bash(npm run build *)"]],
-    ["Bash(rm -rf build)", ["Bash(rm *)"]],
+    ["Bash(rm -rf build)", ["Bash(rm -rf build)"]],
+    ["Bash(rm a && chmod -R 755 b)", ["Bash(rm *)", "Bash(chmod -R 755 b)"]],
+    ["Bash(cd src && rm a)", ["Bash(rm *)"]],
+    ["Bash(rm -rf build/*)", []],
+    ["Bash(rm ../a)", []],
+    ["Bash(rm -rf $X)", []],
     ["Bash(curl -s https://x | jq .a)", ["Bash(curl *)"]],
     ["Bash(python3 -c 'print(1)')", ["Bash(python3 *)"]],
     ["Bash(make all)", ["Bash(make *)"]],
@@ -673,7 +752,7 @@ describe("always offers", () => {
     ["Bash(cat a | tee b)", ["Bash(tee *)"]],
     ["Bash(for f in a b; do curl -O $f; done)", ["Bash(curl *)"]],
     ["Bash(rm *.o)", ["Bash(rm *)"]],
-    ["Bash(rm $X)", ["Bash(rm *)"]],
+    ["Bash(rm $X)", []],
     ["Bash(npm run)", []],
     ["Bash(echo $(rm a))", ["Bash(rm *)"]],
     ["Bash(git tag -a v1 -m x)", ["Bash(git tag *)"]],
