@@ -5,12 +5,14 @@ import { Machine } from "../test/e2e/support/machine.ts";
 import { cronTorture } from "../test/e2e/support/torture/cron-torture.ts";
 import { type TortureReport, torture } from "../test/e2e/support/torture/torture.ts";
 import { unitTorture } from "../test/e2e/support/torture/unit-torture.ts";
+import { workflowTorture } from "../test/e2e/support/torture/workflow-torture.ts";
 
-const USAGE = `bun bench/torture.ts [--kills N] [--seed N] [--rnix PATH] [--units] [--cron MINUTES [--jobs N]]
+const USAGE = `bun bench/torture.ts [--kills N] [--seed N] [--rnix PATH] [--units] [--workflows] [--cron MINUTES [--jobs N]]
   --kills  how often a kernel is killed with SIGKILL, 500 by default
   --seed   of the first campaign, 1 by default; each has the next one
   --rnix   the binary to try, ./rnix by default
   --units  instead: runs with background units, 300 kills by default
+  --workflows  instead: workflows of 27 agents, 200 kills by default
   --cron   instead: jobs every few seconds for these minutes, while the daemon is killed at random
   --jobs   how many jobs, 100 by default
 `;
@@ -24,6 +26,7 @@ const { values: flags } = parseArgs({
     seed: { type: "string", default: "1" },
     rnix: { type: "string" },
     units: { type: "boolean", default: false },
+    workflows: { type: "boolean", default: false },
     cron: { type: "string" },
     jobs: { type: "string", default: "100" },
     help: { type: "boolean" },
@@ -38,6 +41,8 @@ if (flags.rnix !== undefined) process.env.RNIX_BINARY = resolve(flags.rnix);
 if (flags.cron !== undefined) process.exit(await tortureCron(Number(flags.cron), Number(flags.jobs)));
 
 if (flags.units) process.exit(await tortureUnits(Number(flags.kills ?? 300)));
+
+if (flags.workflows) process.exit(await tortureWorkflows(Number(flags.kills ?? 200)));
 
 const kills = Number(flags.kills ?? 500);
 const first = Number(flags.seed);
@@ -104,6 +109,14 @@ async function tortureUnits(kills: number): Promise<number> {
   const { wrong, ends, ...counts } = await unitTorture(machine, { kills, seed: Number(flags.seed) });
   for (const [what, count] of Object.entries({ ...counts, ...ends }))
     process.stdout.write(`| ${what} | ${count} |\n`);
+  for (const fault of wrong) process.stdout.write(`- ${fault}\n`);
+  return wrong.length;
+}
+
+async function tortureWorkflows(kills: number): Promise<number> {
+  await using machine = new Machine();
+  const { wrong, ...counts } = await workflowTorture(machine, { kills, seed: Number(flags.seed) });
+  for (const [what, count] of Object.entries(counts)) process.stdout.write(`| ${what} | ${count} |\n`);
   for (const fault of wrong) process.stdout.write(`- ${fault}\n`);
   return wrong.length;
 }
