@@ -196,6 +196,8 @@ export interface ChildRequest {
   agent?: string;
   /** A model of the parent's provider. */
   model?: string;
+  /** Text beside the intent, as data. */
+  input?: string;
   /** Further options of its run. */
   options?: OptionValues;
   workflow?: WorkflowPart;

@@ -35,7 +35,13 @@ export function SpawnRequest() {
       intent: z.string(),
       /** Instead of a model, this workflow starts agents. Without a source it is a saved one. */
       workflow: z
-        .object({ name: z.string().min(1).max(200), source: text, args: z.unknown().optional() })
+        .object({
+          name: z.string().min(1).max(200),
+          source: text,
+          args: z.unknown().optional(),
+          /** Instead of a script: the nodes of a compose file. */
+          graph: z.unknown().optional(),
+        })
         .optional(),
       /** Tools that the user has allowed beside the agent's: their calls need no question. */
       unasked: texts,

@@ -14,6 +14,8 @@ export const AgentOptions = z.strictObject({
   ...optionSchemas(RUN_OPTIONS),
   /** The JSON Schema that the answer must fit: `agent` then gives the document. */
   schema: z.record(z.string(), z.unknown()).optional(),
+  /** Text beside the prompt, as data. */
+  input: z.string().optional(),
   check: z.union([z.string(), z.array(z.string())]).optional(),
   /** How the agent is called in lists; it does not count for the content of the call. */
   label: z.string().max(200).optional(),

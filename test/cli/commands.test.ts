@@ -1,4 +1,6 @@
 import { describe, expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { runCommandLine } from "../../src/cli/cli.ts";
 import type { Command } from "../../src/cli/command.ts";
 import { loadCommands } from "../../src/cli/commands.ts";
@@ -138,6 +140,12 @@ describe("every command", () => {
         "undo",
         "version",
         "wait",
+        "compose",
+        "compose down",
+        "compose graph",
+        "compose resume",
+        "compose status",
+        "compose up",
         "workflow",
         "workflow list",
         "workflow resume",
@@ -225,7 +233,7 @@ describe("every command that shows or changes what exists", () => {
   const STARTS_NONE = new Set(
     [
       ["agents new", "skills new", "skills check", "plugins new", "plugins check", "config", "init", "trust"],
-      ["cron install", "cron uninstall", "completions", "version", "workflow list"],
+      ["cron install", "cron uninstall", "completions", "version", "workflow list", "compose graph"],
       ["mcp add", "mcp list", "mcp logs", "mcp remove"],
       ["daemon", "daemon status", "daemon stop", "daemon logs"],
     ].flat(),
@@ -236,6 +244,7 @@ describe("every command that shows or changes what exists", () => {
   const ARGUMENTS: Record<string, string[]> = {
     allow: ["7", "Bash"],
     cat: ["/proc/7/status"],
+    "compose up": ["-f", "graph.yaml"],
     "cron add": ["@daily", "look"],
   };
 
@@ -243,6 +252,7 @@ describe("every command that shows or changes what exists", () => {
     "%s: starts the daemon when none runs, unless it is about files or the daemon itself",
     async (words, { args = [] }) => {
       using home = new Folder();
+      writeFileSync(join(home.dir, "graph.yaml"), "nodes: { a: { prompt: look } }\n");
       const io = new FakeIo({ cwd: home.dir, env: { HOME: home.dir, PATH: "" }, down: true });
       const required = args.filter(({ optional }) => !optional).map(() => "7");
       await runCommandLine([...words.split(" "), ...(ARGUMENTS[words] ?? required)], io);

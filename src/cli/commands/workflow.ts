@@ -4,8 +4,8 @@ import { basename } from "node:path";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { absoluteFolder, textOf } from "../files/paths.ts";
-import { bool, choice, json, text } from "../flags.ts";
-import { environment, type Wire, withWire } from "../io.ts";
+import { bool, choice, type FlagValues, json, text } from "../flags.ts";
+import { environment, type Io, type Wire, withWire } from "../io.ts";
 import { printCatalog } from "../output/catalog.ts";
 import { print } from "../output/print.ts";
 import { target } from "../processes/target.ts";
@@ -26,20 +26,60 @@ const {
   ...RUN_FLAGS
 } = SPAWN_FLAGS;
 
+export const WORKFLOW_FLAGS = {
+  ...RUN_FLAGS,
+  detach: bool("print the PID and UUID and return; the run continues in the daemon"),
+  "no-daemon": bool("run inside this command; nothing is left running"),
+  "no-input": bool("ask no questions (the default in CI)"),
+  output: choice("what to print: the answer, one object at the end, or every event as a line", OUTPUTS),
+  quiet: bool("print no progress", { short: "q" }),
+};
+
+interface Wanted {
+  workflow: { name: string; source?: string; args?: unknown; graph?: unknown };
+  intent: string;
+  /** Flags come first. */
+  limits?: { context_budget?: number; max_cost?: number };
+}
+
+/** Spawns a workflow and follows it to its end. */
+export async function runWorkflow(
+  io: Io,
+  flags: FlagValues<typeof WORKFLOW_FLAGS>,
+  wanted: () => Promise<Wanted>,
+): Promise<number> {
+  const form = { output: flags.output ?? "text", quiet: flags.quiet };
+  const run = await printNotices(io, form, async () => {
+    if (flags.detach && flags["no-daemon"])
+      throw usageError("--detach and --no-daemon exclude each other: a detached run needs the daemon");
+    const { limits, ...asked } = await wanted();
+    const request = {
+      ...limits,
+      ...(await optionFields(io, "spawn", flags)),
+      ...asked,
+      cwd: absoluteFolder(io, "--cwd", flags.cwd ?? "."),
+      detach: flags.detach || undefined,
+    };
+    return {
+      open: (wire: Wire, given: Given) =>
+        wire.open("spawn", { ...request, ...given, env_given: Object.keys(flags.env.set) }),
+      env: flags.env.set,
+      detach: flags.detach,
+      unattended: flags["no-input"] || flags.detach,
+      inside: flags["no-daemon"],
+      resumeFlags: resumeFlags({ ...flags, record: undefined }),
+    };
+  });
+  const { code } = await runAgent(io, { ...run, ...form });
+  return code;
+}
+
 const run = defineCommand({
   about: "Run a workflow: a script that starts agents",
   args: [
     { name: "NAME|FILE", about: "a saved workflow, or the file of one, such as ./review.js", file: true },
   ],
-  flags: {
-    args: text("a JSON value that the script has as `args`", "JSON"),
-    ...RUN_FLAGS,
-    detach: bool("print the PID and UUID and return; the run continues in the daemon"),
-    "no-daemon": bool("run inside this command; nothing is left running"),
-    "no-input": bool("ask no questions (the default in CI)"),
-    output: choice("what to print: the answer, one object at the end, or every event as a line", OUTPUTS),
-    quiet: bool("print no progress", { short: "q" }),
-  },
+  flags: { args: text("a JSON value that the script has as `args`", "JSON"), ...WORKFLOW_FLAGS },
   examples: [
     {
       line: 'rnix workflow run review --args \'{"base": "main"}\'',
@@ -55,37 +95,16 @@ const run = defineCommand({
   ],
   files: (_io, [name = ""]) => (isFile(name) ? { read: [name] } : {}),
   refused: printRefused,
-  async run(io, flags, [name = ""]) {
-    const form = { output: flags.output ?? "text", quiet: flags.quiet };
-    const wanted = await printNotices(io, form, async () => {
-      if (flags.detach && flags["no-daemon"])
-        throw usageError("--detach and --no-daemon exclude each other: a detached run needs the daemon");
+  run: (io, flags, [name = ""]) =>
+    runWorkflow(io, flags, async () => {
       const workflow = {
         name: isFile(name) ? basename(name) : name,
         source: isFile(name) ? await textOf(io, "FILE", name) : undefined,
         args: argsOf(flags.args),
       };
       const given = flags.args === undefined ? "" : ` ${flags.args}`;
-      const request = {
-        ...(await optionFields(io, "spawn", flags)),
-        intent: `workflow ${workflow.name}${given}`.slice(0, 500),
-        workflow,
-        cwd: absoluteFolder(io, "--cwd", flags.cwd ?? "."),
-        detach: flags.detach || undefined,
-      };
-      return {
-        open: (wire: Wire, with_: Given) =>
-          wire.open("spawn", { ...request, ...with_, env_given: Object.keys(flags.env.set) }),
-        env: flags.env.set,
-        detach: flags.detach,
-        unattended: flags["no-input"] || flags.detach,
-        inside: flags["no-daemon"],
-        resumeFlags: resumeFlags({ ...flags, record: undefined }),
-      };
-    });
-    const { code } = await runAgent(io, { ...wanted, ...form });
-    return code;
-  },
+      return { workflow, intent: `workflow ${workflow.name}${given}`.slice(0, 500) };
+    }),
 });
 
 const list = defineCommand({

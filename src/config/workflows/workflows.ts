@@ -2,6 +2,7 @@
 
 import { basename, join } from "node:path";
 import { SyscallError } from "../../plugin/errors.ts";
+import { GRAPH_SCRIPT, graphOf } from "../../workflows/graph.ts";
 import { descriptionOf, type WorkflowScript } from "../../workflows/script.ts";
 import {
   type ConfigSources,
@@ -46,9 +47,10 @@ export function loadWorkflows(sources: Sources): { workflows: SavedWorkflow[]; p
 
 /** The script of a request: as given, or the saved one of its name. */
 export function scriptOf(
-  { name, source, args }: { name: string; source?: string; args?: unknown },
+  { name, source, args, graph }: { name: string; source?: string; args?: unknown; graph?: unknown },
   sources: Sources,
 ): WorkflowScript {
+  if (graph !== undefined) return { name, source: GRAPH_SCRIPT, args: graphOf(graph, name).nodes };
   return { ...(source === undefined ? findWorkflow(name, sources) : { name, source }), args };
 }
 

@@ -224,11 +224,12 @@ class Workflow implements ScriptHost {
 
 /** The request for the child. Options that the script does not give are those of its agent. */
 function requestOf(prompt: string, options: AgentOptions, part: WorkflowPart): ChildRequest {
-  const { agent, model, schema, check, label, phase: _phase, ...given } = options;
+  const { agent, model, schema, check, label, input, phase: _phase, ...given } = options;
   return {
     intent: prompt,
     agent,
     model,
+    input,
     options: {
       ...given,
       output_schema: schema ?? given.output_schema,

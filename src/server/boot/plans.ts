@@ -47,6 +47,10 @@ export function makePlans({ user, planner, init, environment, keyNotice, inMemor
       // A child does not wait for init.yaml, because its parent runs already.
       const isChild = parentUuid(request, unit) !== undefined;
       const left = isChild ? [] : await init.ready(request);
+      if (request.workflow?.graph !== undefined) {
+        const { checkGraph } = await import("../plan/check-graph.ts");
+        await checkGraph(request, unit, planner);
+      }
       const { notices, ...planned } = await planSpawn(request, unit, planner);
       const ofUser = [keyNotice, homeNotice(user)].filter((notice) => notice !== undefined);
       return { ...planned, notices: [...left, ...ofUser, ...placed, ...notices] };

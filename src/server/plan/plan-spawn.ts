@@ -275,7 +275,7 @@ function environmentOf(
  */
 export async function planChild(
   uuid: string,
-  { intent, agent, model: wanted, options, workflow, runs }: ChildRequest,
+  { intent, agent, model: wanted, input, options, workflow, runs }: ChildRequest,
   ports: SpawnPorts,
 ): Promise<SpawnPlan> {
   const parent = ports.parent(uuid);
@@ -286,7 +286,7 @@ export async function planChild(
   const provider = model === undefined ? undefined : parent.provider?.name;
   // The shell's provider variables are not the parent's choice, which may come from a flag.
   const own = { ...env, RNIX_PROVIDER: "", RNIX_MODEL: "" };
-  const request = { ...options, workflow: runs, intent, agent, provider, model, cwd, env: own };
+  const request = { ...options, workflow: runs, intent, input, agent, provider, model, cwd, env: own };
   const plan = await planSpawn(request, uuid, ports, { byFlag: parent.provider?.byFlag });
   const inherited = { env, envGiven, folders, attended, detached, outputs, verdicts };
   return { ...plan, opts: { ...plan.opts, ...inherited, workflow } };

@@ -1,0 +1,94 @@
+/** `rnix compose`: runs a graph of agents that a YAML file describes. */
+
+import { basename } from "node:path";
+import { SyscallError } from "../../plugin/errors.ts";
+import { graphOf, mermaidOf } from "../../workflows/graph.ts";
+import { defineCommand } from "../command.ts";
+import { EXIT, usageError } from "../exit.ts";
+import { textOf } from "../files/paths.ts";
+import { text } from "../flags.ts";
+import type { Io } from "../io.ts";
+import kill from "./kill.ts";
+import workflow, { runWorkflow, WORKFLOW_FLAGS } from "./workflow.ts";
+
+const FILE = text("the graph, in YAML", "FILE", { short: "f", file: "read" });
+
+const up = defineCommand({
+  about: "Run the agents of a graph, each as soon as what it needs is there",
+  args: [],
+  flags: { file: FILE, ...WORKFLOW_FLAGS },
+  examples: [{ line: "rnix compose up -f review.yaml", about: "checks the whole graph, then runs it" }],
+  notes: [
+    "Exit codes: 0 when every node completed or may fail (allow_failure), 1 when one failed, also if another node handled that.",
+    "Limits of the graph come from its file; flags come first.",
+  ],
+  async run(io, flags) {
+    return runWorkflow(io, flags, async () => {
+      const { name, graph } = await graphIn(io, flags.file);
+      const { context_budget, max_cost } = graph;
+      return {
+        workflow: { name, graph },
+        intent: `compose ${name}: ${Object.keys(graph.nodes).length} nodes`,
+        limits: { context_budget, max_cost },
+      };
+    });
+  },
+});
+
+const graph = defineCommand({
+  about: "Print the graph as Mermaid; starts nothing",
+  flags: { file: FILE },
+  examples: [
+    { line: "rnix compose graph -f review.yaml", about: "for a README, or an editor that draws it" },
+  ],
+  async run(io, flags) {
+    io.stdout.write(mermaidOf((await graphIn(io, flags.file)).graph));
+    return EXIT.ok;
+  },
+});
+
+const { show, resume } = workflow.subcommands ?? {};
+if (show === undefined || resume === undefined) throw new TypeError("rnix workflow has no show and resume");
+
+export default defineCommand({
+  about: "Run a graph of agents: start, end, show or resume it, or draw it",
+  flags: {},
+  examples: [
+    { line: "rnix compose up -f review.yaml", about: "runs it" },
+    { line: "rnix compose status 01975a2e", about: "its nodes and how each ended" },
+    { line: "rnix compose resume 01975a2e", about: "after a kill, or to ask failed nodes again" },
+  ],
+  subcommands: {
+    up,
+    graph,
+    status: {
+      ...show,
+      about: "Show the nodes of a graph, how each ended, and what they used",
+      examples: [{ line: "rnix compose status 01975a2e", about: "live or ended" }],
+    },
+    resume: {
+      ...resume,
+      about: "Resume a graph: finished nodes keep their answers, failed ones are asked again",
+      examples: [{ line: "rnix compose resume 01975a2e", about: "the same as rnix resume" }],
+    },
+    down: {
+      ...kill,
+      about: "End a graph with all of its agents",
+      examples: [{ line: "rnix compose down 312", about: "the same as rnix kill" }],
+    },
+  },
+});
+
+async function graphIn(
+  io: Io,
+  file: string | undefined,
+): Promise<{ name: string; graph: ReturnType<typeof graphOf> }> {
+  if (file === undefined) throw usageError("-f FILE is missing: the YAML file of the graph");
+  const source = await textOf(io, "--file", file);
+  const { parseDocument } = await import("yaml");
+  const document = parseDocument(source);
+  const [error] = document.errors;
+  if (error) throw new SyscallError("INVALID", `${file}: ${error.message}`);
+  const graph = graphOf(document.toJS(), file);
+  return { name: graph.name ?? basename(file).replace(/\.ya?ml$/, ""), graph };
+}
