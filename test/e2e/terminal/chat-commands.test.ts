@@ -188,6 +188,32 @@ test("a pasted megabyte becomes a marker, and is sent whole", async () => {
   expect(asked(model.requests[0]).at(-1)).toHaveLength(27 * 40_000 - 1);
 });
 
+test("a pasted megabyte shows something within 200 ms of what a small paste takes", async () => {
+  await using machine = new Machine();
+  await machine.model([]);
+  await using terminal = await chat(machine);
+  const firstSign = async (text: string): Promise<number> => {
+    const start = performance.now();
+    terminal.paste(text);
+    await terminal.until(/pasting: |\[paste #/);
+    const took = performance.now() - start;
+    await terminal.until(/\[paste #\d+ [^\]]*\]$/m);
+    terminal.type(CTRL_C);
+    await terminal.until((shown) => !/pasting: |\[paste #/.test(shown));
+    return took;
+  };
+  /** The best of some, as other programs may have the processor. */
+  const best = async (text: string): Promise<number> => {
+    const times: number[] = [];
+    for (let i = 0; i < 4; i++) times.push(await firstSign(text));
+    return Math.min(...times);
+  };
+  const line = "a line of text, some words\n";
+  const floor = await best(line.repeat(40));
+  for (const megabyte of [line.repeat(40_000), "some words ".repeat(100_000)])
+    expect(await best(megabyte)).toBeLessThan(floor + 200);
+});
+
 test("the bell rings for a turn that took longer than the setting", async () => {
   await using machine = new Machine();
   machine.config({ bell: "100ms" });
