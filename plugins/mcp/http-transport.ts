@@ -8,6 +8,7 @@ import {
 import { JsonDepth } from "../_lib/json-depth.ts";
 import { settledWithin } from "../_lib/within.ts";
 import { redirected, tooDeep, tooLarge } from "./failure.ts";
+import { storedTokens } from "./oauth.ts";
 import type { HttpSettings } from "./settings.ts";
 
 /** How long ending a session may take: it is a courtesy. */
@@ -19,6 +20,7 @@ export class HttpTransport extends StreamableHTTPClientTransport {
   constructor(settings: HttpSettings) {
     super(new URL(settings.url), {
       requestInit: { headers: settings.headers },
+      authProvider: storedTokens(settings),
       fetch: (input, init) => this.#fetch(settings, input, init),
     });
   }

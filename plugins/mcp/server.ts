@@ -7,10 +7,11 @@ import { jsonObject } from "../_lib/json-object.ts";
 import { type Connection, connect, type RequestRunner } from "./connect.ts";
 import { failure, isGone } from "./failure.ts";
 import { limitedLog } from "./limited-log.ts";
+import { login } from "./oauth.ts";
 import { pathSegmentOf } from "./path-segment.ts";
 import { listPrompts, promptDevice } from "./prompts.ts";
 import { resourceText, resultText } from "./result.ts";
-import { type ServerSettings, settingsOf } from "./settings.ts";
+import { type HttpSettings, type ServerSettings, settingsOf } from "./settings.ts";
 
 /** Characters of a tool's description, which every request carries. */
 const MAX_DESCRIPTION = 4_000;
@@ -31,9 +32,18 @@ export async function openServer(
   context: OpenContext,
   signal: AbortSignal,
 ): Promise<Mounted> {
-  const server = new Server(settingsOf(config), context);
+  const settings = settingsOf(config);
+  if ("login" in settings && settings.login)
+    return { devices: { "/login": loginDevice(settings) }, unmount: async () => {} };
+  const server = new Server(settings, context);
   await server.open(signal);
   return server;
+}
+
+/** What is written is one half of a login. No connection is open meanwhile. */
+function loginDevice(settings: HttpSettings): Device {
+  const answer = (text: string): Promise<string> => login(settings, jsonObject("/login", text));
+  return { factory: () => new AnswerFile({ device: "/login", answer }) };
 }
 
 class Server implements Mounted {

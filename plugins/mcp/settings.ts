@@ -32,7 +32,15 @@ const Settings = z.union([
     env: texts,
     cwd: z.string().optional(),
   }),
-  z.strictObject({ ...limits, url: z.url({ protocol: /^https?$/ }), headers: texts }),
+  z.strictObject({
+    ...limits,
+    url: z.url({ protocol: /^https?$/ }),
+    headers: texts,
+    /** The file with the OAuth tokens, absolute. Absent: the headers have a key. */
+    tokens: z.string().optional(),
+    /** Mounted to log in, not to use it. */
+    login: z.literal(true).optional(),
+  }),
 ]);
 
 /** How one server is reached: a program on its stdin and stdout, or an address (streamable HTTP). */

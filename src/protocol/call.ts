@@ -29,6 +29,11 @@ export interface McpServerItem {
   description: string;
 }
 
+/** The address for the person's browser; "" for nothing to do. */
+export interface McpLoginWire {
+  answer: string;
+}
+
 /** What a tested MCP server has and how long its start took, or why it failed. */
 export type McpTestWire =
   | { start_ms: number; tools: McpServerItem[]; resources: McpServerItem[]; prompts: McpServerItem[] }

@@ -100,6 +100,8 @@ describe("every command", () => {
         "mcp",
         "mcp add",
         "mcp list",
+        "mcp login",
+        "mcp logout",
         "mcp logs",
         "mcp remove",
         "mcp test",

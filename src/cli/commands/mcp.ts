@@ -5,6 +5,7 @@ import { EXIT, usageError } from "../exit.ts";
 import { count, json } from "../flags.ts";
 import { environment, refuseInsideRun } from "../io.ts";
 import { add, remove } from "../mcp/add.ts";
+import { login, logout } from "../mcp/login.ts";
 import { test } from "../mcp/test.ts";
 import { printCatalog } from "../output/catalog.ts";
 
@@ -70,5 +71,5 @@ export default defineCommand({
     { line: "rnix mcp test github", about: "whether it starts, and what it has" },
     { line: "rnix mcp logs github", about: "what it has printed" },
   ],
-  subcommands: { list, add, remove, test, logs },
+  subcommands: { list, add, remove, login, logout, test, logs },
 });

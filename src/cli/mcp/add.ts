@@ -95,19 +95,20 @@ export const remove = defineCommand({
   },
 });
 
-/** Starts the new server. One that fails is removed again. */
+/** Starts the new server. One that fails is removed again, unless it only wants a login. */
 async function checked(
   io: Io,
   name: string,
   undo: () => Promise<boolean>,
   added: (hint: string) => number,
 ): Promise<number> {
-  let code: number | null = null;
+  let isKept = false;
   try {
-    code = await testServer(io, name, { json: false });
-    return code === EXIT.ok ? added("") : code;
+    const { code, wantsLogin } = await testServer(io, name, { json: false });
+    isKept = code === EXIT.ok || wantsLogin;
+    return isKept ? added("") : code;
   } finally {
-    if (code !== EXIT.ok) {
+    if (!isKept) {
       await undo();
       io.stderr.write(`${name} was not added; --no-test adds it without a start\n`);
     }

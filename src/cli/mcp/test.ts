@@ -19,7 +19,7 @@ export const test = defineCommand({
   },
   examples: [{ line: "rnix mcp test github", about: "its tools, resources and prompts, or why it fails" }],
   notes: ["It is for a person: inside a run it is refused."],
-  run: (io, flags, [name = ""]) => testServer(io, name, flags),
+  run: async (io, flags, [name = ""]) => (await testServer(io, name, flags)).code,
 });
 
 interface TestFlags {
@@ -28,8 +28,12 @@ interface TestFlags {
   "no-daemon"?: boolean;
 }
 
-/** Prints what the server has, or why it fails. Returns the exit code. */
-export function testServer(io: Io, name: string, flags: TestFlags): Promise<number> {
+/** Prints what the server has, or why it fails. Returns the exit code, and whether the server wants a login or a key. */
+export function testServer(
+  io: Io,
+  name: string,
+  flags: TestFlags,
+): Promise<{ code: number; wantsLogin: boolean }> {
   return withSession(io, { inside: flags["no-daemon"] }, async (session) => {
     const wire = await session.connect();
     const request = { ...project(io), name, trust: flags.trust };
@@ -38,7 +42,7 @@ export function testServer(io: Io, name: string, flags: TestFlags): Promise<numb
     if ("error" in answer) {
       if (flags.json) io.stdout.write(jsonText(answer));
       io.stderr.write(`${answer.error}\n`);
-      return EXIT.unavailable;
+      return { code: EXIT.unavailable, wantsLogin: answer.error_code === "PERMISSION" };
     }
     const { tools, resources, prompts, start_ms } = answer;
     const rows = [...kindOf("tool", tools), ...kindOf("resource", resources), ...kindOf("prompt", prompts)];
@@ -60,7 +64,7 @@ export function testServer(io: Io, name: string, flags: TestFlags): Promise<numb
       ),
     );
     io.stderr.write(`${name} started in ${start_ms} ms: ${counts.join(", ")}\n`);
-    return code;
+    return { code, wantsLogin: false };
   });
 }
 

@@ -1,5 +1,6 @@
 /** How the MCP servers of configuration files are mounted. */
 
+import { join } from "node:path";
 import type { MountRequest } from "../../options/definitions.ts";
 import type { SettingValues } from "../../options/settings.ts";
 import { SyscallError } from "../../plugin/index.ts";
@@ -112,7 +113,7 @@ function findServer(
   if (file) {
     try {
       const entry = outsideCheckout(name, file, sources);
-      const request = mcpRequest(name, entry, file.wrong(name), { timeouts, envs });
+      const request = mcpRequest(name, entry, file.wrong(name), { timeouts, envs, sources });
       return { mount: { ...request, required, waitMs } };
     } catch (thrown) {
       if (thrown instanceof MissingVariable) return { why: thrown.message };
@@ -164,7 +165,11 @@ export function mcpRequest(
   name: string,
   entry: McpEntry,
   wrong: Wrong,
-  { timeouts, envs }: Pick<McpContext, "timeouts" | "envs">,
+  {
+    timeouts,
+    envs,
+    sources,
+  }: Pick<McpContext, "timeouts" | "envs"> & { sources: Pick<ConfigSources, "configDir"> },
 ): MountRequest {
   const { command, url, type } = entry;
   const http = type === undefined ? url !== undefined : type !== "stdio";
@@ -176,14 +181,14 @@ export function mcpRequest(
   const all = (values: Record<string, string> | undefined, field: string): Record<string, string> =>
     Object.fromEntries(Object.entries(values ?? {}).map(([key, value]) => [key, expand(value, field, key)]));
   const how = http
-    ? { url: expand(url ?? "", "url"), headers: all(entry.headers, "headers") }
+    ? atAddress(expand(url ?? "", "url"), all(entry.headers, "headers"), sources)
     : {
         command: expand(command ?? "", "command"),
         args: (entry.args ?? []).map((value, index) => expand(value, "args", index)),
         env: all(entry.env, "env"),
         ...(entry.cwd !== undefined && { cwd: expand(entry.cwd, "cwd") }),
       };
-  if (http && !/^https?:\/\//.test(how.url ?? "")) throw wrong(["url"], "expected a URL of http or https");
+  if ("url" in how && !/^https?:\/\//.test(how.url)) throw wrong(["url"], "expected a URL of http or https");
   const mountTimeoutMs = entry.mount_timeout ?? timeouts.mcp_mount_timeout;
   return {
     type: MCP,
@@ -199,6 +204,21 @@ export function mcpRequest(
     timeoutMs: mountTimeoutMs + MARGIN_MS,
     shared: entry.shared,
   };
+}
+
+/** A server without a key in its headers may have tokens of a login. */
+function atAddress(
+  url: string,
+  headers: Record<string, string>,
+  { configDir }: Pick<ConfigSources, "configDir">,
+) {
+  const hasKey = Object.keys(headers).some((name) => name.toLowerCase() === "authorization");
+  return { url, headers, ...(!hasKey && { tokens: tokenFile(configDir, url) }) };
+}
+
+/** The file with the OAuth tokens for this URL. */
+export function tokenFile(configDir: string, url: string): string {
+  return join(configDir, "mcp-tokens", `${Bun.CryptoHasher.hash("sha256", url, "hex").slice(0, 32)}.json`);
 }
 
 /** How much later the kernel's deadline is than the plugin's own. */

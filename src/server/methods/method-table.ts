@@ -50,6 +50,7 @@ export const METHODS = {
   require_person: async () => (await import("./require-person.ts")).requirePerson,
   require_files: async () => (await import("./require-files.ts")).requireFiles,
   call: async () => (await import("./call.ts")).call,
+  login_mcp: async () => (await import("./login-mcp.ts")).loginMcp,
   test_mcp: async () => (await import("./test-mcp.ts")).testMcp,
   list_plugins: async () => (await import("./list-plugins.ts")).listPlugins,
   list_commands: async () => (await import("./list-commands.ts")).listCommands,

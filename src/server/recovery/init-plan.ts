@@ -69,7 +69,8 @@ function commandUnit({ name, type, required, config }: CommandService, at: InitC
 function mcpUnit({ name, type, required, config, wrong }: McpService, at: InitContext): InitUnitPlan {
   const plan = async () => {
     const envs = [at.env, at.keys()];
-    const request = mcpRequest(name, config, wrong, { timeouts: at.settings.values, envs });
+    const { sources } = await at.ports.workspaces.at({ cwd: at.project ?? at.home, env: at.env });
+    const request = mcpRequest(name, config, wrong, { timeouts: at.settings.values, envs, sources });
     return { request, opts: await planSystem(at.project ?? at.home, at, "with devices") };
   };
   const of = at.project === null ? "user" : "project";
