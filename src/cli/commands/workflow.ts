@@ -68,6 +68,7 @@ export async function runWorkflow(
       unattended: flags["no-input"] || flags.detach,
       inside: flags["no-daemon"],
       resumeFlags: resumeFlags({ ...flags, record: undefined }),
+      hasEndOnly: true,
     };
   });
   const { code } = await runAgent(io, { ...run, ...form });

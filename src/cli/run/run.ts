@@ -35,6 +35,8 @@ interface AgentRun {
   resumeFlags?: readonly string[];
   /** A live view plays the run at the pace at which a person reads. */
   atReadingPace?: boolean;
+  /** When it has completed, there is nothing to continue. */
+  hasEndOnly?: boolean;
 }
 
 /** The fields of every request for a run, besides the command's own options. */
@@ -94,10 +96,16 @@ export async function runAgent(io: Io, run: AgentRun): Promise<FollowedRun> {
   }
 }
 
-function liveOptions(io: Io, { inside, resumeFlags, atReadingPace = false }: AgentRun): LiveOptions {
+function liveOptions(
+  io: Io,
+  { inside, resumeFlags, hasEndOnly, atReadingPace = false }: AgentRun,
+): LiveOptions {
   const canLeave = !inside && resumeFlags !== undefined;
   return {
-    resume: (uuid) => resumeFlags && [ownName(io), "resume", uuid, ...resumeFlags].join(" "),
+    resume: (uuid, exitCode) => {
+      if (resumeFlags === undefined || (hasEndOnly && exitCode === EXIT.ok)) return undefined;
+      return [ownName(io), "resume", uuid, ...resumeFlags].join(" ");
+    },
     keys: atReadingPace
       ? ["any key: faster"]
       : ["ctrl-c suspends", ...(canLeave ? ["ctrl-d leaves it running"] : [])],

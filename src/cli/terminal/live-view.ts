@@ -26,7 +26,7 @@ const TITLE_WIDTH = 60;
 
 export interface LiveOptions {
   /** The command that resumes a run, as the user would type it here. undefined: it is not resumed. */
-  resume(uuid: string): string | undefined;
+  resume(uuid: string, exitCode: number): string | undefined;
   /** What the status line says of keys, the most important first. */
   keys: readonly string[];
   /** Ctrl-D leaves the run: it continues in the daemon. */
@@ -229,7 +229,7 @@ export class LiveView implements RunOutput, InputSlot {
 
   #end(receipt: Receipt): void {
     const { columns } = this.#screen;
-    const command = this.#o.resume(receipt.uuid);
+    const command = this.#o.resume(receipt.uuid, receipt.exit_code);
     // In a conversation the next message resumes it.
     if (command === undefined && this.below !== null && receipt.exit_reason === "suspended") return;
     this.#transcript.print(endLines(receipt, columns, this.look), { isBrief: false });

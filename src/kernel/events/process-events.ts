@@ -274,7 +274,7 @@ function childState(proc: Process, parent: Process | undefined): ChildState {
     parent_uuid: parent?.uuid ?? spec.parentUuid,
     call_id: proc.family.parentCall,
     agent: spec.agent.name,
-    intent: spec.intent,
+    intent: spec.opts.workflow?.label ?? spec.intent,
     state: exit === undefined ? "running" : stateOf(exit.reason, exit.code),
     step: proc.run.step,
     max_steps: spec.budget.limits.steps,

@@ -138,7 +138,7 @@ class Workflow implements ScriptHost {
       proc.run.toolCalls++;
     }
     const { intent, agent, workflow } = wish;
-    const call = { id, name: "Agent", input: { intent, ...(agent && { agent }), ...workflow } };
+    const call = { id, name: "Agent", input: { intent: workflow?.label ?? intent, ...(agent && { agent }) } };
     watchers.callBegun(proc, call, AGENT_PATH);
     const started = this.#parts.clock.now();
     const ended = (end: Pick<ToolCallRecord, "state" | "result" | "error" | "error_code">): void =>
