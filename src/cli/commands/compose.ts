@@ -2,7 +2,7 @@
 
 import { basename } from "node:path";
 import { SyscallError } from "../../plugin/errors.ts";
-import { graphOf, mermaidOf } from "../../workflows/graph.ts";
+import type { Graph } from "../../workflows/graph.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { textOf } from "../files/paths.ts";
@@ -42,6 +42,7 @@ const graph = defineCommand({
     { line: "rnix compose graph -f review.yaml", about: "for a README, or an editor that draws it" },
   ],
   async run(io, flags) {
+    const { mermaidOf } = await import("../../workflows/graph.ts");
     io.stdout.write(mermaidOf((await graphIn(io, flags.file)).graph));
     return EXIT.ok;
   },
@@ -79,13 +80,13 @@ export default defineCommand({
   },
 });
 
-async function graphIn(
-  io: Io,
-  file: string | undefined,
-): Promise<{ name: string; graph: ReturnType<typeof graphOf> }> {
+async function graphIn(io: Io, file: string | undefined): Promise<{ name: string; graph: Graph }> {
   if (file === undefined) throw usageError("-f FILE is missing: the YAML file of the graph");
   const source = await textOf(io, "--file", file);
-  const { parseDocument } = await import("yaml");
+  const [{ parseDocument }, { graphOf }] = await Promise.all([
+    import("yaml"),
+    import("../../workflows/graph.ts"),
+  ]);
   const document = parseDocument(source);
   const [error] = document.errors;
   if (error) throw new SyscallError("INVALID", `${file}: ${error.message}`);
