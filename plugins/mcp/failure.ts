@@ -6,6 +6,7 @@ import {
   SdkError,
   SdkErrorCode,
   SdkHttpError,
+  UrlElicitationRequiredError,
 } from "@modelcontextprotocol/client";
 import { type Code, SyscallError } from "rnix/plugin";
 import { MAX_LEVELS } from "../_lib/json-depth.ts";
@@ -58,7 +59,11 @@ export function failure(thrown: unknown, server: string, signal?: AbortSignal): 
   if (thrown instanceof SyscallError) return thrown;
   const inner = cause(thrown);
   if (inner instanceof SyscallError) return inner;
-  const message = `MCP server ${server}: ${thrown instanceof Error ? thrown.message : String(thrown)}`;
+  const urls = UrlElicitationRequiredError.isInstance(thrown)
+    ? thrown.elicitations.map(({ url }) => url)
+    : [];
+  const said = thrown instanceof Error ? thrown.message : String(thrown);
+  const message = [`MCP server ${server}: ${said}`, ...urls].join("\n");
   return new SyscallError(codeOf(thrown), message, { cause: thrown });
 }
 

@@ -51,6 +51,8 @@ class Server implements Mounted {
   readonly #settings: ServerSettings;
   readonly #context: OpenContext;
   readonly #log: (text: string) => void;
+  /** The log of what the server itself does: `rnix mcp logs`. */
+  readonly #ownLog: (text: string) => void;
   #connection: Connection | undefined;
   #onChange: ((devices: Record<string, Device>) => void) | undefined;
   #onEnd: ((why: SyscallError) => void) | undefined;
@@ -66,6 +68,7 @@ class Server implements Mounted {
   constructor(settings: ServerSettings, context: OpenContext) {
     this.#settings = settings;
     this.#context = context;
+    this.#ownLog = limitedLog((text) => context.log("info", text));
     this.#log = limitedLog((text) => context.log("warn", `${this.#settings.name}: ${text}`));
   }
 
@@ -110,11 +113,13 @@ class Server implements Mounted {
   async #readTools(client: Client, signal?: AbortSignal): Promise<void> {
     const { requestTimeoutMs } = this.#settings;
     this.#refreshedAt = performance.now();
-    const { tools } = await client.listTools(undefined, {
+    const listed = await client.listTools(undefined, {
       signal,
       timeout: requestTimeoutMs,
       cacheMode: "refresh",
     });
+    // Such a call is a task, which is polled: no ordinary call succeeds.
+    const tools = listed.tools.filter(({ execution }) => execution?.taskSupport !== "required");
     if (tools.length > MAX_TOOLS)
       this.#log(`${tools.length - MAX_TOOLS} of its ${tools.length} tools are left out`);
     this.devices = this.#devicesOf(tools.slice(0, MAX_TOOLS), client);
@@ -295,7 +300,7 @@ class Server implements Mounted {
   };
 
   #asked(notice: string): void {
-    this.#log(notice);
+    this.#ownLog(notice);
     for (const notices of this.#open) if (notices.size < MAX_NOTICES) notices.add(notice);
   }
 }

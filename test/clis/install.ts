@@ -8,12 +8,14 @@ const CLAUDE_CODE = "2.1.329";
 /** Ends at a registry that does not answer. */
 const INSTALL_MS = 5 * 60_000;
 
+/** The official MCP servers that the client is tested with. They are published under one version. */
+const MCP_SERVERS = "2026.8.31";
+const MCP_NAMES = ["everything", "filesystem", "memory"];
+
 /** The program `claude` of that version, from the cache or the registry. It is some 360 MB. */
 export async function installClaude(): Promise<string> {
-  const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "rnix-test-clis");
-  const folder = join(cache, `claude-code-${CLAUDE_CODE}`);
+  const folder = await installed(`claude-code-${CLAUDE_CODE}`, [`@anthropic-ai/claude-code@${CLAUDE_CODE}`]);
   const program = join(folder, "node_modules/.bin/claude");
-  if (!existsSync(program)) await install(cache, folder, `@anthropic-ai/claude-code@${CLAUDE_CODE}`);
   const { stdout, success } = Bun.spawnSync([program, "--version"], { stderr: "inherit" });
   if (!success || !stdout.toString().startsWith(CLAUDE_CODE)) {
     throw new Error(`${program} says ${stdout}, not ${CLAUDE_CODE}. Remove ${folder} and try again.`);
@@ -21,18 +23,35 @@ export async function installClaude(): Promise<string> {
   return program;
 }
 
+/** The folder with the programs `mcp-server-…`. */
+export async function installMcpServers(): Promise<string> {
+  const packages = MCP_NAMES.map((name) => `@modelcontextprotocol/server-${name}@${MCP_SERVERS}`);
+  return join(await installed(`mcp-servers-${MCP_SERVERS}`, packages), "node_modules/.bin");
+}
+
+/** A folder of the cache that has these packages. */
+async function installed(name: string, packages: readonly string[]): Promise<string> {
+  const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "rnix-test-clis");
+  const folder = join(cache, name);
+  if (!existsSync(folder)) await install(cache, folder, packages);
+  return folder;
+}
+
 /** Whole or not at all: a folder of its own that gets its name when it is complete. */
-async function install(cache: string, folder: string, what: string): Promise<void> {
+async function install(cache: string, folder: string, what: readonly string[]): Promise<void> {
   mkdirSync(cache, { recursive: true });
   const half = mkdtempSync(join(cache, "half-"));
   try {
-    process.stderr.write(`Installing ${what} into ${folder}\n`);
-    const npm = Bun.spawn(["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", half, what], {
-      cwd: half,
-      stdio: ["ignore", "inherit", "inherit"],
-      timeout: INSTALL_MS,
-    });
-    if ((await npm.exited) !== 0) throw new Error(`npm install ${what} ended with ${npm.exitCode}`);
+    process.stderr.write(`Installing ${what.join(" ")} into ${folder}\n`);
+    const npm = Bun.spawn(
+      ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", half, ...what],
+      {
+        cwd: half,
+        stdio: ["ignore", "inherit", "inherit"],
+        timeout: INSTALL_MS,
+      },
+    );
+    if ((await npm.exited) !== 0) throw new Error(`npm install ${what.join(" ")} ended with ${npm.exitCode}`);
     renameSync(half, folder);
   } finally {
     rmSync(half, { recursive: true, force: true });
