@@ -5,6 +5,7 @@ import { type Figure, isReached, ratioOf, table } from "./figure.ts";
 import { daemonMemory } from "./figures/daemon-memory.ts";
 import { kernelFigures } from "./figures/kernel.ts";
 import { manyCalls } from "./figures/many-calls.ts";
+import { mcp } from "./figures/mcp.ts";
 import { oneTurn } from "./figures/one-turn.ts";
 import { prompt } from "./figures/prompt.ts";
 import { recall } from "./figures/recall.ts";
@@ -24,7 +25,7 @@ import { type Place, withPlace } from "./place.ts";
  * each beside a floor measured in turns with it; bench/README.md says how to read them.
  */
 const USAGE = `bun bench/main.ts [--only GROUP]… [--rounds N] [--batches N] [--json FILE] [--rnix PATH]
-  --only     start, one-turn, prompt, tool-calls, work-tree, together, streaming, terminal, models, calls, records, search, recall, memory; of the kernel alone:
+  --only     start, one-turn, prompt, tool-calls, work-tree, together, streaming, terminal, models, calls, records, search, recall, mcp, memory; of the kernel alone:
              syscalls, processes, idle, messages, steps, snapshots
   --rounds   measured rounds of each command, 15 by default
   --batches  hundreds of runs in the memory figure, 2 by default
@@ -55,6 +56,7 @@ const GROUPS: Record<string, (place: Place) => Promise<Figure[]>> = {
   records,
   search,
   recall,
+  mcp,
   models: scarceModel,
   calls: manyCalls,
   memory: (place) => daemonMemory(place, Number(flags.batches)),
