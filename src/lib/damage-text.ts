@@ -4,11 +4,12 @@ interface Lost {
   count: number;
   lines: readonly number[];
   foreign: number;
+  missing?: number;
 }
 
 /** Reads like "line 2 is damaged and left out; 3 lines are foreign: your Rnix did not write them". */
 export function damagedFileText(lost: Lost): string {
-  return [damagedText(lost), foreignText(lost)].filter((text) => text !== "").join("; ");
+  return [damagedText(lost), foreignText(lost), missingText(lost)].filter((text) => text !== "").join("; ");
 }
 
 function foreignText({ foreign }: Lost): string {
@@ -16,6 +17,11 @@ function foreignText({ foreign }: Lost): string {
   return foreign === 1
     ? "a line is foreign: your Rnix did not write it"
     : `${foreign} lines are foreign: your Rnix did not write them`;
+}
+
+function missingText({ missing = 0 }: Lost): string {
+  if (missing === 0) return "";
+  return missing === 1 ? "lines are missing in one place" : `lines are missing in ${missing} places`;
 }
 
 function damagedText({ count, lines }: Lost): string {

@@ -10,7 +10,7 @@ type Entry<T extends JournalEntry["t"]> = Extract<JournalEntry, { t: T }>;
  * An event of a run. `step`: the step that it belongs to. Of a fork, the events of the steps that it began with name the
  * run that made them.
  */
-export type RunEvent = { origin_uuid?: string } & (
+export type RunEvent = { n?: number; origin_uuid?: string } & (
   | Entry<"compact">
   /** The model gets these messages, with the inbox entries of these numbers. The answer follows. */
   | { t: "read"; step: number; ts: string; messages: Message[]; inbox: readonly number[] }
@@ -27,8 +27,16 @@ export type RunEvent = { origin_uuid?: string } & (
 
 export type RunEventOf<T extends RunEvent["t"]> = Extract<RunEvent, { t: T }>;
 
-/** Returns the events of a finished step, in order. */
+/** Returns the events of a finished step: the calls one after another, also if they ran at once. */
 export function eventsOfStep(record: StepRecord): RunEvent[] {
+  const { ns, n } = record;
+  const events = stepEvents(record);
+  return ns === undefined
+    ? events
+    : events.map((event, i) => ({ ...event, n: i < events.length - 1 ? ns[i] : n }));
+}
+
+function stepEvents(record: StepRecord): RunEvent[] {
   const { step, ts, origin_uuid, inbox = [], tool_calls, reasoning, usage, interrupted } = record;
   const { stop_reason, stop_word, tools_offered } = record;
   const at = { step, ...(origin_uuid !== undefined && { origin_uuid }) };
@@ -39,7 +47,7 @@ export function eventsOfStep(record: StepRecord): RunEvent[] {
     ...(record.compactions ?? []).map(
       (one) => ({ ...at, t: "compact", ts: one.ts, compaction: one }) as const,
     ),
-    { ...at, t: "read", ts, messages, inbox },
+    ...(messages.length + inbox.length > 0 ? [{ ...at, t: "read", ts, messages, inbox } as const] : []),
     ...(record.switches ?? []).map((one) => ({ ...one, ...at, t: "switch" }) as const),
     ...(message ? [{ ...at, ...said, t: "answer", ts, message } as const] : []),
     ...tool_calls.flatMap((call) => [
@@ -50,21 +58,33 @@ export function eventsOfStep(record: StepRecord): RunEvent[] {
   ];
 }
 
-/** Returns the events of the open step. `entries`: its journal. A call that was refused has no start in it. */
+/** Returns the events of the open step. `entries`: its journal. */
 export function eventsOfJournal(entries: readonly JournalEntry[]): RunEvent[] {
-  const begun = new Set(entries.flatMap((entry) => (entry.t === "call_start" ? entry.id : [])));
-  return entries.flatMap((entry): RunEvent[] => {
-    if (entry.t === "call_end") {
-      const { step, call } = entry;
-      const end = { ...entry, ts: endOf(call) };
-      return begun.has(call.id) ? [end] : [startOf(call, { step }), end];
-    }
-    if (entry.t !== "answer") return [entry];
-    const { messages, inbox, ...answer } = entry;
-    const { step, ts } = entry;
-    if (messages === undefined && inbox === undefined) return [answer];
-    return [{ t: "read", step, ts, messages: messages ?? [], inbox: inbox ?? [] }, answer];
-  });
+  const begun = new Set<string>();
+  return entries.flatMap((entry) => eventsOfEntry(entry, begun));
+}
+
+/** Returns the events of an entry. `begun`: the calls that entries before it began; a call that was refused has no start. */
+export function eventsOfEntry(entry: JournalEntry, begun: Set<string>): RunEvent[] {
+  const { step, ts, n } = entry;
+  const before = n === undefined ? {} : { n: n - 1 };
+  if (entry.t === "call_start") begun.add(entry.id);
+  if (entry.t === "call_end") {
+    const { call } = entry;
+    const end = { ...entry, ts: endOf(call) };
+    return begun.has(call.id) ? [end] : [{ ...startOf(call, { step }), ...before }, end];
+  }
+  if (entry.t !== "answer") return [entry];
+  const { messages, inbox, ...answer } = entry;
+  if (messages === undefined && inbox === undefined) return [answer];
+  return [{ ...before, t: "read", step, ts, messages: messages ?? [], inbox: inbox ?? [] }, answer];
+}
+
+/** Names an event among those of its step. A repeated call, or an answer that replaces one, has the same name. */
+export function nameInStep(event: RunEvent): string {
+  if (event.t === "call_end") return `${event.t} ${event.call.id}`;
+  if (event.t === "call_start") return `${event.t} ${event.id}`;
+  return event.t === "compact" || event.t === "switch" ? `${event.t} ${event.ts}` : event.t;
 }
 
 function startOf(call: ToolCallRecord, at: { step: number; origin_uuid?: string }): RunEventOf<"call_start"> {

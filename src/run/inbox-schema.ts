@@ -3,9 +3,10 @@
 import { z } from "zod";
 import { SCHEMA_VERSION } from "../lib/schema-version.ts";
 import { ImageRef } from "./message.ts";
+import { NUMBERED } from "./numbered.ts";
 import { CheckResult } from "./step-schema.ts";
 
-const Arrived = { v: z.literal(SCHEMA_VERSION), seq: z.number(), ts: z.string() };
+const Arrived = { v: z.literal(SCHEMA_VERSION), ...NUMBERED, seq: z.number(), ts: z.string() };
 
 /** A message for a run, which is delivered to its model. `seq` is its number in this inbox. */
 export const InboxEntry = z.discriminatedUnion("kind", [
@@ -53,14 +54,21 @@ export const InboxEntry = z.discriminatedUnion("kind", [
 /** One line of inbox.jsonl: an entry, the numbers of entries that a program took, or the numbers of former keys. */
 export const InboxLine = z.discriminatedUnion("kind", [
   InboxEntry,
-  z.object({ v: z.literal(SCHEMA_VERSION), kind: z.literal("taken"), seqs: z.array(z.number()) }),
   z.object({
     v: z.literal(SCHEMA_VERSION),
+    ...NUMBERED,
+    kind: z.literal("taken"),
+    seqs: z.array(z.number()),
+  }),
+  z.object({
+    v: z.literal(SCHEMA_VERSION),
+    ...NUMBERED,
     kind: z.literal("keys"),
     keys: z.array(z.tuple([z.string(), z.number()])),
   }),
 ]);
 
+export type InboxLine = z.infer<typeof InboxLine>;
 export type InboxEntry = z.infer<typeof InboxEntry>;
 /** An entry before the inbox assigns its number. */
 export type InboxDraft = WithoutNumber<InboxEntry>;

@@ -192,6 +192,15 @@ export const ProcInfo = z.object({
   env: z.object({ names: z.array(z.string()), values: z.record(z.string(), z.string()) }),
 });
 
+/** A change of a run's state: it was made, resumed under a new PID, paused … The process record holds the latest. */
+export const StateEvent = z.object({
+  n: z.number(),
+  ts: z.string(),
+  t: z.literal("state"),
+  state: z.enum(["made", "resumed", "paused", "continued", "suspended", "ended"]),
+  pid: z.number(),
+});
+
 /** process-meta.json: the prompt head and the tools. Tools are only appended. */
 export const ProcessMeta = z.object({
   v: z.literal(SCHEMA_VERSION),
@@ -229,10 +238,14 @@ export const ProcessMeta = z.object({
 /** A field of proc-info.json that ProcInfo omits: the data folder where it was written. */
 export const RecordedDataDir = z.object({ data_dir: z.string() });
 
+/** Another one: the latest changes of its state. */
+export const RecordedStates = z.object({ states: z.array(StateEvent).default([]) });
+
 export type SyscallEventWire = z.infer<typeof SyscallEventWire>;
 export type SuspendCause = z.infer<typeof SuspendCause>;
 export type PermissionRecord = z.infer<typeof PermissionRecord>;
 export type ProviderFacts = z.infer<typeof ProviderFacts>;
 export type JobRef = z.infer<typeof JobRef>;
+export type StateEvent = z.infer<typeof StateEvent>;
 export type ProcInfo = z.infer<typeof ProcInfo>;
 export type ProcessMeta = z.infer<typeof ProcessMeta>;

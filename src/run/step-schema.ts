@@ -4,6 +4,7 @@ import { z } from "zod";
 import { SCHEMA_VERSION } from "../lib/schema-version.ts";
 import { AskVerdict } from "./ask-schema.ts";
 import { KeptFile, Message, Usage } from "./message.ts";
+import { NUMBERED } from "./numbered.ts";
 
 /** A result that is stored beside the records, in a file named by its hash (src/store/runs/blob-store.ts). */
 const KeptRef = z.object({
@@ -103,9 +104,83 @@ export const Compaction = z.object({
   usage: Usage,
 });
 
+/** What a suspended run, or a tool call, waits for. `never`: only the user resumes it. */
+export const Wake = z.discriminatedUnion("on", [
+  z.object({ on: z.literal("at"), at_ms: z.number() }),
+  /** `until_ms`: when the question's default counts. `questions`: how many the model asks; absent for a permission. */
+  z.object({
+    on: z.literal("answer"),
+    id: z.string(),
+    until_ms: z.number().optional(),
+    questions: z.number().optional(),
+  }),
+  z.object({ on: z.literal("child"), uuid: z.string() }),
+  /** A report of one of its background units. */
+  z.object({ on: z.literal("unit"), ids: z.array(z.string()), until_ms: z.number().optional() }),
+  /** `until_ms`: when it resumes without a message. */
+  z.object({ on: z.literal("message"), until_ms: z.number().optional() }),
+  z.object({ on: z.literal("never") }),
+]);
+
+const Entry = { ...NUMBERED, step: z.number(), ts: z.string() };
+
+/** The call has done its work and waits for an event: its state is never `unknown`. */
+const Waiting = z.object({ t: z.literal("waiting"), ...Entry, id: z.string(), on: Wake });
+
+/** The call has waited for a person, and has the verdict. What it does comes after this. */
+const Verdict = z.object({ t: z.literal("verdict"), ...Entry, id: z.string(), verdict: AskVerdict });
+
+/** One line of step.journal: an event of the open step, in order. */
+export const JournalEntry = z.discriminatedUnion("t", [
+  z.object({
+    t: z.literal("answer"),
+    v: z.literal(SCHEMA_VERSION),
+    ...Entry,
+    message: Message,
+    reasoning: z.string().optional(),
+    usage: Usage,
+    stop_reason: z
+      .enum(["end_turn", "tool_calls", "max_tokens", "refusal", "paused", "other", "unknown"])
+      .optional(),
+    stop_word: z.string().optional(),
+    so_far: SoFar.optional(),
+    /** New messages before the answer, as in the step's record. */
+    messages: z.array(Message).optional(),
+    /** Numbers of the inbox entries in these messages. */
+    inbox: z.array(z.number()).optional(),
+    /** A partial answer: the model is a program that called a tool itself. The calls follow in this journal. */
+    served: z.literal(true).optional(),
+    /** The user interrupted it. */
+    interrupted: z.literal(true).optional(),
+  }),
+  z.object({
+    t: z.literal("call_start"),
+    ...Entry,
+    id: z.string(),
+    name: z.string(),
+    path: z.string(),
+    input: z.record(z.string(), z.unknown()),
+    /** The tool declares that a second run does no harm. */
+    safe: z.boolean(),
+  }),
+  Waiting,
+  Verdict,
+  z.object({ t: z.literal("call_end"), ...Entry, call: ToolCallRecord }),
+  /** A compaction before the step's answer. */
+  z.object({
+    t: z.literal("compact"),
+    ...Entry,
+    compaction: Compaction,
+    so_far: SoFar.optional(),
+  }),
+]);
+
 /** One line of steps.jsonl: a finished step, with only the messages that are new in it. */
 export const StepRecord = z.object({
   v: z.literal(SCHEMA_VERSION),
+  ...NUMBERED,
+  /** The numbers of its events before it, in the order of `eventsOfStep`. */
+  ns: z.array(z.number()).optional(),
   step: z.number(),
   ts: z.string(),
   /** Compactions before these messages, oldest first. */
@@ -137,81 +212,9 @@ export const StepRecord = z.object({
   switches: z.array(ModelSwitch).optional(),
   /** In a fork: the run that made this step. Its usage counts for that run. */
   origin_uuid: z.string().optional(),
+  /** Of its journal: when calls waited, and the verdicts. */
+  waits: z.array(z.discriminatedUnion("t", [Waiting, Verdict])).optional(),
 });
-
-/** What a suspended run, or a tool call, waits for. `never`: only the user resumes it. */
-export const Wake = z.discriminatedUnion("on", [
-  z.object({ on: z.literal("at"), at_ms: z.number() }),
-  /** `until_ms`: when the question's default counts. `questions`: how many the model asks; absent for a permission. */
-  z.object({
-    on: z.literal("answer"),
-    id: z.string(),
-    until_ms: z.number().optional(),
-    questions: z.number().optional(),
-  }),
-  z.object({ on: z.literal("child"), uuid: z.string() }),
-  /** A report of one of its background units. */
-  z.object({ on: z.literal("unit"), ids: z.array(z.string()), until_ms: z.number().optional() }),
-  /** `until_ms`: when it resumes without a message. */
-  z.object({ on: z.literal("message"), until_ms: z.number().optional() }),
-  z.object({ on: z.literal("never") }),
-]);
-
-/** One line of step.journal: an event of the open step, in order. */
-export const JournalEntry = z.discriminatedUnion("t", [
-  z.object({
-    t: z.literal("answer"),
-    v: z.literal(SCHEMA_VERSION),
-    step: z.number(),
-    ts: z.string(),
-    message: Message,
-    reasoning: z.string().optional(),
-    usage: Usage,
-    stop_reason: z
-      .enum(["end_turn", "tool_calls", "max_tokens", "refusal", "paused", "other", "unknown"])
-      .optional(),
-    stop_word: z.string().optional(),
-    so_far: SoFar.optional(),
-    /** New messages before the answer, as in the step's record. */
-    messages: z.array(Message).optional(),
-    /** Numbers of the inbox entries in these messages. */
-    inbox: z.array(z.number()).optional(),
-    /** A partial answer: the model is a program that called a tool itself. The calls follow in this journal. */
-    served: z.literal(true).optional(),
-    /** The user interrupted it. */
-    interrupted: z.literal(true).optional(),
-  }),
-  z.object({
-    t: z.literal("call_start"),
-    step: z.number(),
-    ts: z.string(),
-    id: z.string(),
-    name: z.string(),
-    path: z.string(),
-    input: z.record(z.string(), z.unknown()),
-    /** The tool declares that a second run does no harm. */
-    safe: z.boolean(),
-  }),
-  /** The call has done its work and waits for an event: its state is never `unknown`. */
-  z.object({ t: z.literal("waiting"), step: z.number(), ts: z.string(), id: z.string(), on: Wake }),
-  /** The call has waited for a person, and has the verdict. What it does comes after this. */
-  z.object({
-    t: z.literal("verdict"),
-    step: z.number(),
-    ts: z.string(),
-    id: z.string(),
-    verdict: AskVerdict,
-  }),
-  z.object({ t: z.literal("call_end"), step: z.number(), ts: z.string(), call: ToolCallRecord }),
-  /** A compaction before the step's answer. */
-  z.object({
-    t: z.literal("compact"),
-    step: z.number(),
-    ts: z.string(),
-    compaction: Compaction,
-    so_far: SoFar.optional(),
-  }),
-]);
 
 export const CheckResult = z.object({
   command: z.string(),

@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { SCHEMA_VERSION } from "../lib/schema-version.ts";
 import type { DaemonSnapshot } from "../plugin/index.ts";
+import { NUMBERED } from "./numbered.ts";
 
 const common = {
   id: z.string(),
@@ -66,7 +67,7 @@ const Snapshot = z.discriminatedUnion("kind", [
   z.object({ ...common, kind: z.literal("dream"), metadata: reserved }),
 ]) satisfies z.ZodType<DaemonSnapshot>;
 
-const Line = { v: z.literal(SCHEMA_VERSION), ts: z.string() };
+const Line = { v: z.literal(SCHEMA_VERSION), ...NUMBERED, ts: z.string() };
 
 /** One line. `started` is written before the program runs, `ended` when its output is durable. */
 export const UnitLine = z.discriminatedUnion("t", [

@@ -6,9 +6,8 @@ import { SyscallError } from "../../plugin/index.ts";
 import { INITIAL_STATE, type RunState, reduce } from "../../run/state.ts";
 import type { UnitLine } from "../../run/unit-schema.ts";
 import { DamageCollector } from "../../store/files/damaged-lines.ts";
-import { INBOX } from "../../store/runs/inbox-log.ts";
 import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
-import { META, UNITS } from "../../store/runs/run-files.ts";
+import { INBOX, META, UNITS } from "../../store/runs/run-files.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type {
   CheckResult,
@@ -164,7 +163,7 @@ export function hasEnded({ ended_at_ms, exit_reason }: ProcInfo): boolean {
 export function damageTexts(lost: DamageCollector): string[] {
   return lost
     .list()
-    .filter(({ count }) => count > 0)
+    .filter(({ count, missing }) => count > 0 || missing)
     .map((one) => `${one.file} of its record: ${damagedFileText(one)}`);
 }
 

@@ -25,7 +25,9 @@ export const getStepDetail = method({
     }
     if (step) {
       const kept_results = await keptResults(records, uuid, step);
-      return { ...step, action: shownAction(step, next), pid, uuid, ...firstCall(step), kept_results };
+      // Its other numbers are those of the file.
+      const { p: _, ns: __, waits: ___, ...shown } = step;
+      return { ...shown, action: shownAction(step, next), pid, uuid, ...firstCall(step), kept_results };
     }
     throw new SyscallError(
       "NOT_FOUND",

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { SCHEMA_VERSION } from "../../lib/schema-version.ts";
+import { NUMBERED } from "../../run/numbered.ts";
 
 /** A file at one time. `null` in its place: there is no such file. */
 export const FileState = z.object({
@@ -20,7 +21,7 @@ export const FileState = z.object({
 });
 export type FileState = z.infer<typeof FileState>;
 
-const Begun = { v: z.literal(SCHEMA_VERSION), ts: z.string() };
+const Begun = { v: z.literal(SCHEMA_VERSION), ...NUMBERED, ts: z.string() };
 
 /** One line. Paths are relative to the project, or absolute outside of it. */
 export const ChangeLine = z.discriminatedUnion("t", [

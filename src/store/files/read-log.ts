@@ -92,6 +92,8 @@ export interface LineFaults {
   torn: boolean;
   /** Number of readable lines that this user's Rnix did not write. */
   foreign: number;
+  /** Places where lines were left out. */
+  missing: number;
 }
 
 export interface LogPage<T> extends LineFaults {
@@ -100,6 +102,8 @@ export interface LogPage<T> extends LineFaults {
   next: number;
   /** The byte after the last line of this page. */
   nextAt: number;
+  /** The number of its last event; undefined where it has none, or can't be read. */
+  lastNumber: number | undefined;
 }
 
 const NAMED_LINES = 100;
@@ -119,6 +123,12 @@ export async function readLog<T>(
     limit: number;
     decode(value: unknown, line: number): T;
     isOwn?(line: Uint8Array): boolean;
+    /** The events of a line: the number of the last, and that of the line before it. */
+    numberOf?(line: Uint8Array | undefined): { n: number; p: number | undefined } | undefined;
+    /** Skip the lines whose last event has this or a smaller number. */
+    newer?: number;
+    /** The `lastNumber` of the page before. */
+    lastNumber?: number;
   },
 ): Promise<LogPage<T>> {
   const page: LogPage<T> = {
@@ -127,14 +137,24 @@ export async function readLog<T>(
     damagedLines: [],
     torn: false,
     foreign: 0,
+    missing: 0,
     next: o.after,
     nextAt: o.at ?? 0,
+    lastNumber: o.lastNumber,
   };
   if (o.limit <= 0) return page;
   const before = o.at === undefined ? 0 : o.after;
   const visit = (line: Line): boolean => {
     const number = before + line.number;
     if (number <= o.after) return true;
+    const numbers = o.numberOf?.(line.bytes);
+    if (numbers?.p !== undefined && page.lastNumber !== undefined && numbers.p !== page.lastNumber)
+      page.missing++;
+    page.lastNumber = numbers?.n;
+    if (numbers && numbers.n <= (o.newer ?? 0) && line.ended) {
+      [page.next, page.nextAt] = [number, line.at + line.length + 1];
+      return true;
+    }
     const value = parseLine(line.bytes);
     const record = value === undefined ? undefined : decoded(value, number, o.decode);
     if (record !== undefined) {

@@ -43,10 +43,11 @@ export async function copyForkFiles(record: RunWriter, origin: Origin, fs: FsPor
 
 /**
  * Returns a step of another run as the fork in folder `to` records it. It names the original run. It has no inbox
- * numbers, children or usage of its own, and paths of copied files lead into the fork's folder.
+ * and event numbers, children or usage of its own, and paths of copied files lead into the fork's folder.
  */
 function inheritedStep(record: StepRecord, { uuid, dir }: Origin, to: string): StepRecord {
-  const { inbox: _inbox, children: _children, so_far: _soFar, ...step } = record;
+  const { inbox: _inbox, children: _children, so_far: _soFar, ...other } = record;
+  const { n: _n, p: _p, ns: _ns, waits: _waits, ...step } = other;
   return {
     ...step,
     ...(step.compactions && {

@@ -5,9 +5,8 @@ import { SCHEMA_VERSION } from "../../lib/schema-version.ts";
 import { AppendLog } from "../files/append-log.ts";
 import { replaceDocument, syncDirectory } from "../files/document.ts";
 import type { FsPort } from "../files/fs-port.ts";
+import { INBOX } from "./run-files.ts";
 import type { InboxDraft, InboxEntry, StepRecord } from "./schema.ts";
-
-export const INBOX = "inbox.jsonl";
 
 /** Bytes of acknowledged lines that may stay in the file before it is rewritten. Readers skip them; a rewrite waits for the disk. */
 const SPENT_BYTES = 256 * 1024;
@@ -31,6 +30,8 @@ interface InboxLogOptions {
   fs: FsPort;
   /** Authenticates a line. */
   seal(line: string): string;
+  /** Numbers, authenticates and appends lines, and returns them. */
+  append(log: AppendLog, records: readonly object[]): string[];
   rest?: InboxState;
   /** Makes the step records written so far durable. */
   syncSteps(): Promise<void>;
@@ -39,7 +40,7 @@ interface InboxLogOptions {
 interface Pending {
   /** Of an entry; absent: a line about others. */
   seq?: number;
-  line: string;
+  record: object;
   done: PromiseWithResolvers<void>;
 }
 
@@ -77,7 +78,7 @@ export class InboxLog {
   /** Numbers the entry and makes it durable. Fails with EXHAUSTED or UNAVAILABLE when the disk rejects it. */
   async add(draft: InboxDraft): Promise<InboxEntry> {
     const entry: InboxEntry = { v: SCHEMA_VERSION, seq: ++this.#last, ...draft };
-    await this.#pend({ seq: entry.seq, line: this.#o.seal(JSON.stringify(entry)) });
+    await this.#pend({ seq: entry.seq, record: entry });
     if (entry.kind === "input" && entry.key !== undefined) this.#remember(entry.key, entry.seq);
     return entry;
   }
@@ -116,7 +117,7 @@ export class InboxLog {
 
   /** Acknowledges an entry that its sender takes back; durable when it resolves. */
   async takeBack(seq: number): Promise<void> {
-    await this.#pend({ line: this.#takenLine([seq]) });
+    await this.#pend({ record: takenLine([seq]) });
     this.#spend(seq);
   }
 
@@ -127,7 +128,7 @@ export class InboxLog {
       if (this.#spentBytes > 0) this.#log.empty();
       this.#spentBytes = 0;
     } else if (this.#taken.length > 0) {
-      this.#log.append(this.#takenLine(this.#taken));
+      this.#o.append(this.#log, [takenLine(this.#taken)]);
     }
     this.#taken = [];
   }
@@ -137,10 +138,6 @@ export class InboxLog {
     if (line === undefined) return;
     this.#unread.delete(seq);
     this.#spentBytes += bytesOf(line);
-  }
-
-  #takenLine(seqs: readonly number[]): string {
-    return this.#o.seal(JSON.stringify({ v: SCHEMA_VERSION, kind: "taken", seqs }));
   }
 
   /** Never rejects: errors reject the pending `add` calls. */
@@ -162,13 +159,14 @@ export class InboxLog {
 
   async #write(batch: readonly Pending[], taken: readonly number[]): Promise<void> {
     if (this.#spentBytes >= SPENT_BYTES) await this.#rewrite();
-    const lines = batch.map(({ line }) => line);
-    if (taken.length > 0) lines.push(this.#takenLine(taken));
-    this.#log.append(...lines);
+    const records = batch.map(({ record }) => record);
+    if (taken.length > 0) records.push(takenLine(taken));
+    const lines = this.#o.append(this.#log, records);
     await this.#log.sync();
     if (!this.#named) await syncDirectory(this.#o.dir, this.#o.fs);
     this.#named = true;
-    for (const { seq, line } of batch) if (seq !== undefined) this.#unread.set(seq, line);
+    for (const [at, { seq }] of batch.entries())
+      if (seq !== undefined) this.#unread.set(seq, lines[at] ?? "");
   }
 
   /**
@@ -187,6 +185,10 @@ export class InboxLog {
     const spent = unread.filter(([seq]) => !this.#unread.has(seq));
     this.#spentBytes = spent.reduce((sum, [, line]) => sum + bytesOf(line), 0);
   }
+}
+
+function takenLine(seqs: readonly number[]): object {
+  return { kind: "taken", seqs };
 }
 
 /** Returns the inbox numbers that a step's record acknowledges. */

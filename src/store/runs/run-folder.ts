@@ -6,9 +6,8 @@ import { CHANGES, SNAPSHOTS } from "../changes/object-store.ts";
 import { isLink } from "../files/data-dir.ts";
 import type { FsPort } from "../files/fs-port.ts";
 import { RESULTS } from "./blob-store.ts";
-import { INBOX } from "./inbox-log.ts";
 import { CLAIM } from "./run-claim.ts";
-import { EVENTS, INFO, JOURNAL, META, SPILL, STEPS, UNIT_OUTPUT, UNITS } from "./run-files.ts";
+import { EVENTS, INBOX, INFO, JOURNAL, META, SPILL, STEPS, UNIT_OUTPUT, UNITS } from "./run-files.ts";
 
 /** Files that are written in place, so no other name may share them. Symbolic links in their place are never opened. */
 const FILES = [INFO, META, STEPS, JOURNAL, EVENTS, INBOX, CHANGES, UNITS];

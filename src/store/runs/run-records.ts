@@ -15,26 +15,40 @@ import { readDurable } from "../files/durable-document.ts";
 import { type FsPort, ioError, namesIn, realFs, withFile } from "../files/fs-port.ts";
 import { type LineFaults, type LogPage, readLog } from "../files/read-log.ts";
 import { type BlobRef, type BlobStatus, checkBlob, readBlob } from "./blob-store.ts";
-import { INBOX } from "./inbox-log.ts";
+import { numberOf } from "./line-numbers.ts";
 import { UUID } from "./own-run.ts";
 import { keyOfThisProcess, type RecordKey } from "./record-key.ts";
 import type { RecordSeal } from "./record-seal.ts";
 import { located } from "./relocate.ts";
-import { EVENTS, INFO, JOURNAL, META, STEPS, UNITS } from "./run-files.ts";
-import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
+import { EVENTS, INBOX, INFO, JOURNAL, META, STEPS, UNITS } from "./run-files.ts";
+import type {
+  InboxLine,
+  JournalEntry,
+  ProcessMeta,
+  ProcInfo,
+  StateEvent,
+  StepRecord,
+  SyscallEventWire,
+} from "./schema.ts";
 import { type UnreadMessages, unreadMessages } from "./unread-messages.ts";
 
-interface Page {
+export interface Page {
   /** The line after which the page begins; 0 or absent: the first line. */
   after?: number;
   /** The byte at which that line begins, if it is known. */
   at?: number;
   limit?: number;
+  /** Of the page before: the number of its last event. */
+  lastNumber?: number;
+  /** Skip the lines whose last event has this or a smaller number. */
+  newer?: number;
 }
 
 const DEFAULT_PAGE = 10_000;
 /** Records in memory while all of a file are read. */
 const BATCH = 100;
+/** Files whose first lines may have been removed. */
+const REMOVED = [JOURNAL, INBOX];
 const ALL: Page = { limit: Number.MAX_SAFE_INTEGER };
 
 /** Collects what of a file can't be read or is foreign. */
@@ -96,6 +110,13 @@ export class RunRecords {
     );
   }
 
+  /** The latest changes of a run's state, in order. */
+  async states(uuid: string): Promise<StateEvent[]> {
+    const { RecordedStates } = await schemas();
+    const read = (text: string) => parseDocument(RecordedStates, text, `${INFO} of run ${uuid}`).states;
+    return (await readDurable(join(this.dir(uuid), INFO), read, this.fs)) ?? [];
+  }
+
   async meta(uuid: string): Promise<(ProcessMeta & { foreign?: true }) | null> {
     const { ProcessMeta } = await schemas();
     const seal = this.sealOf(uuid);
@@ -144,7 +165,7 @@ export class RunRecords {
   async *story({ uuid, switches = [] }: StoryOf, lost?: FaultCollector): AsyncGenerator<RunEvent> {
     // The journal is read first: a step that is recorded meanwhile is in the steps then. In the other order it would be
     // in neither.
-    const { records, ...faults } = await this.#journal(uuid);
+    const { records, ...faults } = await this.journalLines(uuid);
     let recorded = 0;
     for await (const step of this.everyStep(uuid, lost)) {
       recorded = Math.max(recorded, step.step);
@@ -161,27 +182,31 @@ export class RunRecords {
   }
 
   /** What the run changed in files, and what was taken back, in order. */
-  async changes(uuid: string): Promise<LogPage<ChangeLine>> {
+  async changes(uuid: string, page = ALL): Promise<LogPage<ChangeLine>> {
     const { ChangeLine } = await import("../changes/change-log.ts");
-    return this.#log(uuid, CHANGES, ChangeLine, ALL);
+    return this.#log(uuid, CHANGES, ChangeLine, page);
   }
 
   /** The background units of the run, in order. */
-  async units(uuid: string): Promise<LogPage<UnitLine>> {
+  async units(uuid: string, page = ALL): Promise<LogPage<UnitLine>> {
     const { UnitLine: Line } = await import("../../run/unit-schema.ts");
-    return this.#log(uuid, UNITS, Line, ALL);
+    return this.#log(uuid, UNITS, Line, page);
+  }
+
+  /** The lines of the inbox. */
+  async messages(uuid: string, page = ALL): Promise<LogPage<InboxLine>> {
+    return this.#log(uuid, INBOX, (await schemas()).InboxLine, page);
   }
 
   /** Reads the journal of the open step. Entries of a recorded step are ignored. */
   async journal(uuid: string): Promise<{ entries: JournalEntry[] } & LineFaults> {
-    const { records, recorded, next: _, nextAt: __, ...faults } = await this.journalOf(uuid);
+    const { records, recorded, next: _, nextAt: __, lastNumber: ___, ...faults } = await this.journalOf(uuid);
     return { entries: openStep(records, recorded), ...faults };
   }
 
   /** Reads the unread inbox entries of a run. Changes nothing. */
   async inbox(uuid: string): Promise<Inbox> {
-    const { InboxLine } = await schemas();
-    const { records, next: _, nextAt: __, ...faults } = await this.#log(uuid, INBOX, InboxLine, ALL);
+    const { records, next: _, nextAt: __, lastNumber: ___, ...faults } = await this.messages(uuid);
     const bytes = this.#size(uuid, INBOX);
     if (bytes === null) return { ...unreadMessages([], [], 0), inOpenStep: [], ...faults };
     const acknowledged: number[] = [];
@@ -235,14 +260,15 @@ export class RunRecords {
 
   /** Reads all entries, and the number of the last recorded step: 0 when there is none. */
   protected async journalOf(uuid: string): Promise<LogPage<JournalEntry> & { recorded: number }> {
-    const page = await this.#journal(uuid);
+    const page = await this.journalLines(uuid);
     let recorded = 0;
     if (page.records.length > 0)
       for await (const { step } of this.everyStep(uuid)) recorded = Math.max(recorded, step);
     return { ...page, recorded };
   }
 
-  async #journal(uuid: string): Promise<LogPage<JournalEntry>> {
+  /** The lines of the journal, also those of recorded steps. */
+  async journalLines(uuid: string): Promise<LogPage<JournalEntry>> {
     return this.#log(uuid, JOURNAL, (await schemas()).JournalEntry, ALL);
   }
 
@@ -257,12 +283,13 @@ export class RunRecords {
     schema: z.ZodType<T>,
     lost: FaultCollector | undefined,
   ): AsyncGenerator<T> {
+    let lastNumber: number | undefined;
     for (let [after, at] = [0, 0]; ; ) {
-      const page = await this.#log(uuid, file, schema, { after, at, limit: BATCH });
+      const page = await this.#log(uuid, file, schema, { after, at, limit: BATCH, lastNumber });
       lost?.add(file, page);
       yield* page.records;
       if (page.next === after) return;
-      [after, at] = [page.next, page.nextAt];
+      [after, at, lastNumber] = [page.next, page.nextAt, page.lastNumber];
     }
   }
 
@@ -272,6 +299,10 @@ export class RunRecords {
       after: page.after ?? 0,
       at: page.at,
       limit: page.limit ?? DEFAULT_PAGE,
+      // Lines of the journal and the inbox are removed.
+      lastNumber: page.lastNumber ?? (page.after || REMOVED.includes(file) ? undefined : 0),
+      newer: page.newer,
+      numberOf,
       // No decision depends on the trace, so its lines have no MAC.
       isOwn: file === EVENTS ? undefined : (line) => seal.isSealed(file, line),
       decode: (value, line) => {

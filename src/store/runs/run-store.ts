@@ -2,31 +2,31 @@
 
 import { dirname, join } from "node:path";
 import { SyscallError } from "../../plugin/index.ts";
-import { isMixed, openStep } from "../../run/open-step.ts";
 import type { ChangeDraft } from "../changes/change-log.ts";
 import { CHANGES, ObjectStore } from "../changes/object-store.ts";
 import { DailySpending } from "../daily-spending.ts";
 import { AppendLog } from "../files/append-log.ts";
-import { countIfReadable, countLines } from "../files/count-lines.ts";
+import { countIfReadable } from "../files/count-lines.ts";
 import { prepareDataDir, requireNoLink } from "../files/data-dir.ts";
-import { makeFolder, removeAll, replaceDocument, syncDirectory } from "../files/document.ts";
+import { makeFolder, removeAll, syncDirectory } from "../files/document.ts";
 import { DurableDocument, repairDurable } from "../files/durable-document.ts";
 import type { FileLock } from "../files/file-lock.ts";
 import type { FsPort } from "../files/fs-port.ts";
 import type { IndexFile } from "../files/index-file.ts";
 import { ChangedRuns } from "./changed-runs.ts";
 import type { CollectedRuns } from "./collected-runs.ts";
-import { INBOX } from "./inbox-log.ts";
+import type { LineNumbers } from "./line-numbers.ts";
 import { foreignLines, requireOwn } from "./own-run.ts";
 import type { RecordKey } from "./record-key.ts";
 import { claimantOf, claimRun } from "./run-claim.ts";
-import { EVENTS, INFO, JOURNAL, META, sealedInfo, sealedLine } from "./run-files.ts";
+import { EVENTS, INBOX, INFO, META, sealedInfo } from "./run-files.ts";
 import { requireClaimable, requirePlainRun } from "./run-folder.ts";
 import type { RunIndex } from "./run-index.ts";
 import type { DamagedRun, RunLists } from "./run-lists.ts";
 import { RunRecords } from "./run-records.ts";
 import { DEFAULT_UNDO_BYTES, type RunLimits, RunWriter, type RunWriterOptions } from "./run-writer.ts";
-import type { ProcInfo, StepRecord } from "./schema.ts";
+import type { ProcInfo, StateEvent, StepRecord } from "./schema.ts";
+import { withState } from "./state-events.ts";
 
 export { RunWriter } from "./run-writer.ts";
 
@@ -42,6 +42,8 @@ export class RunStore extends RunRecords {
   #index: Promise<RunIndex> | undefined;
   readonly #lists: (() => RunLists) | undefined;
   #dailySpending: DailySpending | undefined;
+  /** The runs that this store writes. */
+  readonly #writers = new Map<string, RunWriter>();
   /** This store has made or reopened a run. */
   #began = false;
 
@@ -76,9 +78,29 @@ export class RunStore extends RunRecords {
     return this.#writer(uuid, { limits, above: this.#above(made) });
   }
 
-  #writer(uuid: string, o: Omit<RunWriterOptions, "uuid" | "dir" | "seal" | "fs" | "changing">): RunWriter {
+  #writer(
+    uuid: string,
+    o: Omit<RunWriterOptions, "uuid" | "dir" | "seal" | "fs" | "changing" | "closed">,
+  ): RunWriter {
     const changing = (): void => this.#changing(uuid);
-    return new RunWriter({ ...o, uuid, dir: this.dir(uuid), seal: this.sealOf(uuid), fs: this.fs, changing });
+    const closed = (): void => {
+      if (this.#writers.get(uuid) === writer) this.#writers.delete(uuid);
+    };
+    const own = { uuid, dir: this.dir(uuid), seal: this.sealOf(uuid), fs: this.fs };
+    const writer = new RunWriter({ ...o, ...own, changing, closed });
+    this.#writers.set(uuid, writer);
+    return writer;
+  }
+
+  /** The writer of a run whose records have not ended; undefined when this store does not write it. */
+  writer(uuid: string): Pick<RunWriter, "last" | "watch"> | undefined {
+    return this.#writers.get(uuid);
+  }
+
+  /** The counter of a run that is not being written. */
+  async #numbers(uuid: string, states: readonly StateEvent[]): Promise<LineNumbers> {
+    const { recordedNumbers } = await import("./reopened-files.ts");
+    return recordedNumbers(this.fs, this.dir(uuid), states);
   }
 
   /** Returns the folders above a run that may not be durable yet. */
@@ -104,12 +126,16 @@ export class RunStore extends RunRecords {
     requirePlainRun(dir, this.fs);
     for (const file of [INFO, META]) await repairDurable(join(dir, file), this.fs);
     const taken = await countIfReadable(this.fs, join(dir, EVENTS), `${EVENTS} of run ${uuid}`);
-    const journalled = await this.#tidyJournal(uuid);
+    const { tidyJournal } = await import("./reopened-files.ts");
+    const run = { uuid, dir, fs: this.fs, seal: this.sealOf(uuid) };
+    const journal = await tidyJournal(run, await this.journalOf(uuid));
     const inbox = await this.inbox(uuid);
     if (inbox.foreign > 0) throw foreignLines(uuid, INBOX, inbox.foreign);
     // The process that made it may have been killed before its first sync.
     const above = this.#above(!this.#began);
-    return this.#writer(uuid, { limits, above, taken, journalled, inbox });
+    const states = await this.states(uuid);
+    const numbers = await this.#numbers(uuid, states);
+    return this.#writer(uuid, { limits, above, taken, ...journal, inbox, numbers, states });
   }
 
   /** Notifies listings that a record changes which they would not look at. */
@@ -174,7 +200,10 @@ export class RunStore extends RunRecords {
       await repairDurable(path, this.fs);
       const document = new DurableDocument(path, { fs: this.fs, there: true });
       this.#changing(uuid);
-      document.replace(sealedInfo(changed, this.dataDir, this.sealOf(uuid)));
+      const before = await this.states(uuid);
+      const numbers = await this.#numbers(uuid, before);
+      const states = withState(before, changed, () => numbers.take());
+      document.replace(sealedInfo(changed, this.dataDir, this.sealOf(uuid), states));
       const replacement = await document.sync();
       await syncDirectory(dir, this.fs);
       document.settle(replacement);
@@ -243,8 +272,15 @@ export class RunStore extends RunRecords {
   async addChange(uuid: string, draft: ChangeDraft): Promise<void> {
     requireNoLink(this.dataDir, ["steps"], this.fs);
     requirePlainRun(this.dir(uuid), this.fs);
+    const writer = this.#writers.get(uuid);
+    if (writer) {
+      writer.change(draft);
+      return writer.sync();
+    }
     const log = new AppendLog(join(this.dir(uuid), CHANGES), `${CHANGES} of run ${uuid}`, { fs: this.fs });
-    log.append(sealedLine(CHANGES, draft, this.sealOf(uuid)));
+    const numbers = await this.#numbers(uuid, await this.states(uuid));
+    const line = numbers.line(CHANGES, numbers.take(), draft);
+    log.append(this.sealOf(uuid).seal(CHANGES, JSON.stringify(line)));
     await log.sync();
   }
 
@@ -256,6 +292,7 @@ export class RunStore extends RunRecords {
   /** Removes a run and everything beside it. The run must have ended. */
   async remove(uuid: string): Promise<void> {
     requireNoLink(this.dataDir, ["steps"], this.fs);
+    this.#writers.delete(uuid);
     await removeAll(this.dir(uuid), `remove run ${uuid}`);
   }
 
@@ -263,20 +300,6 @@ export class RunStore extends RunRecords {
   async collected(): Promise<CollectedRuns> {
     const { CollectedRuns } = await import("./collected-runs.ts");
     return new CollectedRuns(this, { fs: this.fs, claim: (uuid) => this.claim(uuid) });
-  }
-
-  /** Removes entries that could be mistaken for the next step. Returns true when the journal is not empty. */
-  async #tidyJournal(uuid: string): Promise<boolean> {
-    const path = join(this.dir(uuid), JOURNAL);
-    const { records, recorded, foreign } = await this.journalOf(uuid);
-    // Rewritten lines would count as own.
-    if (foreign > 0) throw foreignLines(uuid, JOURNAL, foreign);
-    if (isMixed(records, recorded)) {
-      const seal = this.sealOf(uuid);
-      const lines = openStep(records, recorded).map((entry) => `${sealedLine(JOURNAL, entry, seal)}\n`);
-      await replaceDocument(path, lines.join(""), this.fs);
-    }
-    return (await countLines(this.fs, path, `${JOURNAL} of run ${uuid}`)) > 0;
   }
 }
 

@@ -2,6 +2,7 @@
 
 import { dirname, join } from "node:path";
 import type { Data, SyscallError } from "../../plugin/index.ts";
+import { eventsOfEntry, eventsOfStep, nameInStep } from "../../run/events.ts";
 import type { UnitDraft } from "../../run/unit-schema.ts";
 import type { ChangeDraft } from "../changes/change-log.ts";
 import { CHANGES, ObjectStore } from "../changes/object-store.ts";
@@ -12,20 +13,19 @@ import { type FsPort, ioError, realFs } from "../files/fs-port.ts";
 import { type BlobRef, BlobStore, readBlob } from "./blob-store.ts";
 import { isClosed } from "./closed-record.ts";
 import { EventLog } from "./event-log.ts";
-import { INBOX, InboxLog, type InboxState } from "./inbox-log.ts";
+import { InboxLog, type InboxState } from "./inbox-log.ts";
+import { LineNumbers } from "./line-numbers.ts";
 import type { RecordSeal } from "./record-seal.ts";
-import {
-  INFO,
-  JOURNAL,
-  META,
-  SPILL,
-  STEPS,
-  sealedInfo,
-  sealedLine,
-  UNIT_OUTPUT,
-  UNITS,
-} from "./run-files.ts";
-import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
+import { INBOX, INFO, JOURNAL, META, SPILL, STEPS, sealedInfo, UNIT_OUTPUT, UNITS } from "./run-files.ts";
+import type {
+  JournalEntry,
+  ProcessMeta,
+  ProcInfo,
+  StateEvent,
+  StepRecord,
+  SyscallEventWire,
+} from "./schema.ts";
+import { withState } from "./state-events.ts";
 
 export interface RunLimits {
   /** Maximum lines of events.jsonl; later events are counted and dropped. */
@@ -61,12 +61,18 @@ export interface RunWriterOptions {
    * dropped.
    */
   taken?: number | SyscallError;
-  /** The journal holds entries. */
+  /** The journal holds entries; `open`: those of the open step. */
   journalled?: boolean;
+  open?: readonly JournalEntry[];
+  /** Of the lines in its files. */
+  numbers?: LineNumbers;
+  states?: readonly StateEvent[];
   /** The content of inbox.jsonl. */
   inbox?: InboxState;
   /** Called before a closed record is written again. */
   changing?: () => void;
+  /** Called when the records have ended. */
+  closed?: () => void;
 }
 
 /**
@@ -103,8 +109,14 @@ export class RunWriter {
   #namesDirty: string[];
   #namesSyncing: Promise<unknown> = Promise.resolve();
   readonly #changing: () => void;
+  readonly #closed: () => void;
   /** The record on disk is closed: listings look at it only when they are notified. */
   #isClosed: boolean;
+  readonly #numbers: LineNumbers;
+  readonly #openNumbers = new OpenStepNumbers();
+  #states: readonly StateEvent[];
+  /** Called when something is written. */
+  readonly #watchers = new Set<() => void>();
 
   constructor(o: RunWriterOptions) {
     this.uuid = o.uuid;
@@ -122,6 +134,10 @@ export class RunWriter {
     this.#there = there;
     this.#isClosed = there;
     this.#changing = o.changing ?? (() => {});
+    this.#closed = o.closed ?? (() => {});
+    this.#numbers = o.numbers ?? new LineNumbers();
+    this.#states = o.states ?? [];
+    for (const entry of o.open ?? []) this.#openNumbers.add(entry);
     this.#info = new DurableDocument(join(dir, INFO), { fs, there });
     this.#meta = new DurableDocument(join(dir, META), { fs, there });
     // The first sync also makes the files of the earlier writer durable.
@@ -150,7 +166,12 @@ export class RunWriter {
   info(info: ProcInfo): void {
     if (this.#isClosed) this.#changing();
     this.#isClosed = isClosed(info);
-    this.#info.replace(sealedInfo(info, dirname(dirname(this.dir)), this.#seal));
+    const dataDir = dirname(dirname(this.dir));
+    this.#numbered(() => {
+      const states = withState(this.#states, info, () => this.#numbers.take());
+      this.#info.replace(sealedInfo(info, dataDir, this.#seal, states));
+      this.#states = states;
+    });
     this.#nameDirty();
   }
 
@@ -163,7 +184,11 @@ export class RunWriter {
   /** Appends an entry to the journal of the open step. */
   journal(entry: JournalEntry): void {
     this.#throwFailure();
-    this.#append(JOURNAL, entry);
+    this.#numbered(() => {
+      const line = { ...entry, n: this.#numbers.take(this.#openNumbers.count(entry)) };
+      this.#append(JOURNAL, line);
+      this.#openNumbers.add(line);
+    });
     this.#entries++;
     this.#stepOpen = true;
   }
@@ -193,7 +218,7 @@ export class RunWriter {
     this.#throwFailure();
     // This append may create the file.
     if (this.#steps.size === 0) this.#nameDirty();
-    this.#append(STEPS, record);
+    this.#recordSteps(record);
     this.#stepOpen = false;
     if (!this.#journalDurable) this.#journal.empty();
     else if (this.#journal.size >= JOURNAL_BYTES) this.#emptyWhenRecorded();
@@ -205,7 +230,7 @@ export class RunWriter {
   /** Records the steps that a fork begins with. Called before the fork records a step of its own. */
   inherit(records: readonly StepRecord[]): void {
     this.#nameDirty();
-    this.#append(STEPS, ...records);
+    this.#recordSteps(...records);
   }
 
   /** Buffers a syscall event; it is written in a batch, or with the step. */
@@ -260,9 +285,30 @@ export class RunWriter {
       this.#throwFailure();
       if (!this.#stepOpen && this.#journalDurable) this.#emptyJournal();
       await this.#inbox?.close();
+      this.#closed();
     } finally {
       this.#logs.get(JOURNAL)?.close();
     }
+  }
+
+  /** The number of the last event. All up to it are written. */
+  get last(): number {
+    return this.#numbers.last;
+  }
+
+  /** Calls `written` after each write, until the returned function is called. */
+  watch(written: () => void): () => void {
+    this.#watchers.add(written);
+    return () => this.#watchers.delete(written);
+  }
+
+  /** Writes records with the numbers of their events. */
+  #recordSteps(...records: readonly StepRecord[]): void {
+    const next = (): number => this.#numbers.take();
+    this.#numbered(() =>
+      this.#append(STEPS, ...records.map((one) => ({ ...this.#openNumbers.of(one, next), n: next() }))),
+    );
+    this.#openNumbers.clear();
   }
 
   /**
@@ -309,8 +355,27 @@ export class RunWriter {
     return this.#blobStore;
   }
 
-  #append(file: string, ...records: readonly object[]): void {
-    this.#log(file).append(...records.map((record) => sealedLine(file, record, this.#seal)));
+  /** Appends records. A record without a number takes the next one. Returns the lines. */
+  #append(file: string, ...records: readonly { n?: number }[]): string[] {
+    return this.#appendTo(this.#log(file), file, records);
+  }
+
+  #appendTo(log: AppendLog, file: string, records: readonly { n?: number }[]): string[] {
+    return this.#numbered(() => {
+      const lines = records.map((record) => {
+        const n = record.n ?? this.#numbers.take();
+        // Lines of the inbox are removed before others.
+        return this.#seal.seal(file, JSON.stringify(this.#numbers.line(file, n, record, file !== INBOX)));
+      });
+      log.append(...lines);
+      return lines;
+    });
+  }
+
+  #numbered<T>(write: () => T): T {
+    const result = this.#numbers.undoneOnFailure(write);
+    for (const written of this.#watchers) written();
+    return result;
   }
 
   #log(file: string): AppendLog {
@@ -331,7 +396,8 @@ export class RunWriter {
   #newInbox(rest?: InboxState): InboxLog {
     const { uuid, dir } = this;
     const seal = (line: string): string => this.#seal.seal(INBOX, line);
-    return new InboxLog({ uuid, dir, fs: this.#fs, seal, rest, syncSteps: () => this.#steps.sync() });
+    const append = (log: AppendLog, records: readonly object[]) => this.#appendTo(log, INBOX, records);
+    return new InboxLog({ uuid, dir, fs: this.#fs, seal, append, rest, syncSteps: () => this.#steps.sync() });
   }
 
   /** Syncs all records in parallel and returns when all are durable. */
@@ -363,5 +429,36 @@ export class RunWriter {
 
   #throwFailure(): void {
     if (this.#failure) throw this.#failure;
+  }
+}
+
+/** The numbers of the open step's events, until its record holds them. */
+class OpenStepNumbers {
+  #numbers = new Map<string, number>();
+  #begun = new Set<string>();
+  #waits: NonNullable<StepRecord["waits"]> = [];
+
+  /** How many events the entry has. */
+  count(entry: JournalEntry): number {
+    return eventsOfEntry(entry, new Set(this.#begun)).length;
+  }
+
+  add(entry: JournalEntry): void {
+    for (const event of eventsOfEntry(entry, this.#begun))
+      if (event.n !== undefined) this.#numbers.set(nameInStep(event), event.n);
+    if (entry.t === "waiting" || entry.t === "verdict") this.#waits.push(entry);
+  }
+
+  /** Returns the record with the numbers of its events. `next`: numbers one that the journal does not hold. */
+  of(record: StepRecord, next: () => number): StepRecord {
+    const events = eventsOfStep(record).slice(0, -1);
+    const ns = events.map((event) => this.#numbers.get(nameInStep(event)) ?? next());
+    return { ...record, ns, ...(this.#waits.length > 0 && { waits: this.#waits }) };
+  }
+
+  clear(): void {
+    this.#numbers = new Map();
+    this.#begun = new Set();
+    this.#waits = [];
   }
 }

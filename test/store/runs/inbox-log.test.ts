@@ -40,6 +40,7 @@ describe("the inbox of a run", () => {
       damagedLines: [],
       torn: false,
       foreign: 0,
+      missing: 0,
     });
     const first = await writer.inbox.add(message("hällo"));
     const second = await writer.inbox.add({ kind: "notice", ts: TS, source: "lsp", text: "2 errors" });

@@ -100,7 +100,7 @@ describe("the files of a run", () => {
     writer.flush();
     expect(await store.info(UUID)).toEqual(info);
     expect(await store.meta(UUID)).toMatchObject({ system_prompt: "p" });
-    expect((await store.steps(UUID)).records).toEqual([stepRecord(1)]);
+    expect((await store.steps(UUID)).records).toMatchObject([stepRecord(1)]);
     expect(await store.journal(UUID)).toMatchObject({ entries: [answer(2), callStart(2)], damaged: 0 });
     expect((await store.events(UUID)).records).toEqual([event("Open")]);
     await writer.close();
@@ -169,7 +169,7 @@ describe("a step", () => {
     writer.info(procInfo({ uuid: UUID }));
     const again = await store.reopen(UUID);
     again.journal(answer(2));
-    expect((await store.journal(UUID)).entries).toEqual([answer(2)]);
+    expect((await store.journal(UUID)).entries).toMatchObject([answer(2)]);
     again.step(stepRecord(2));
     await again.close();
     expect(readFileSync(file("step.journal"), "utf8")).toBe("");
@@ -227,7 +227,7 @@ describe("a step", () => {
     holding = false;
     letGo?.();
     await writer.sync();
-    expect((await store.journal(UUID)).entries).toEqual([answer(2)]);
+    expect((await store.journal(UUID)).entries).toMatchObject([answer(2)]);
     writer.step(stepRecord(2));
     await writer.close();
     expect(readFileSync(file("step.journal"), "utf8")).toBe("");
@@ -584,8 +584,8 @@ describe("the index", () => {
     appendFileSync(file("steps.jsonl"), "damaged\n");
     writer.step(stepRecord(4));
     expect(await store.steps(UUID)).toMatchObject({ damaged: 1, damagedLines: [4], torn: false, next: 5 });
-    expect((await store.steps(UUID, { after: 1, limit: 1 })).records).toEqual([stepRecord(2)]);
-    expect((await store.steps(UUID, { after: 3, limit: 5 })).records).toEqual([stepRecord(4)]);
+    expect((await store.steps(UUID, { after: 1, limit: 1 })).records).toMatchObject([stepRecord(2)]);
+    expect((await store.steps(UUID, { after: 3, limit: 5 })).records).toMatchObject([stepRecord(4)]);
     expect((await store.steps(UUID, { after: 9 })).records).toEqual([]);
   });
 
