@@ -27,8 +27,8 @@ describe.concurrent("a question at a terminal", () => {
     expect(shown).toContain("Bash touch a");
     expect(shown).toContain("ask rule Bash(touch *)");
     expect(shown).toContain("the model says: make the file");
-    expect(shown).toContain("a  Yes, and always Bash(touch *) (until this run ends)");
-    expect(shown).toContain("p  Yes, and always Bash(touch *) in this project");
+    expect(shown).toContain("2 Yes, and always Bash(touch *)  until this run ends");
+    expect(shown).toContain("3 Yes, and always Bash(touch *) in this project");
     expect(machine.has("a")).toBe(false);
     await answer(terminal, "y and remove it later");
     expect((await terminal.done).code).toBe(0);
@@ -45,7 +45,7 @@ describe.concurrent("a question at a terminal", () => {
     // Before the question: the words of a message, ended by Enter.
     terminal.type("y\r");
     await answer(terminal, "");
-    await terminal.until(/\n {2}choose y, a, p, n:/);
+    await terminal.until(/\n {2}choose 1, 2, 3, 4, or y, a, p, n:/);
     terminal.type("n use mkdir\r");
     expect((await terminal.done).code).toBe(0);
     expect(machine.has("a")).toBe(false);
@@ -180,7 +180,7 @@ describe("always in this project", () => {
       expect((await terminal.done).code).toBe(0);
       return terminal.screen.transcript;
     };
-    expect(await run()).toContain("p  Yes, and always Bash(make *) in this project");
+    expect(await run()).toContain("3 Yes, and always Bash(make *) in this project");
     const shown = await machine.run(["trust", "--show"]);
     expect(shown.stdout).toMatch(
       /always allowed here.*\n {2}Bash\(make \*\) {2}.*\/\.rnix\/config\.yaml:2:5/,

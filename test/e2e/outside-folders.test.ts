@@ -40,7 +40,7 @@ describe.concurrent("a file outside the run's folders", () => {
     });
     await using terminal = plainTerminal(machine, ["spawn", "go", "--ask-mode", "outside"]);
     const shown = await terminal.until(/answer \(/);
-    expect(shown).toContain(`y  Yes (opens ${dir} to this run)`);
+    expect(shown).toContain(`1 Yes  opens ${dir} to this run`);
     expect(shown).not.toContain("until this run ends");
     await answer(terminal, "y");
     expect((await terminal.done).code).toBe(0);
@@ -57,7 +57,7 @@ describe.concurrent("a file outside the run's folders", () => {
     await using terminal = plainTerminal(machine, ["spawn", "go", "--ask-mode", "outside"]);
     expect(await terminal.until(/answer \(/)).toContain(`opens ${dir} to this run for reading`);
     await answer(terminal, "y");
-    await terminal.until(new RegExp(`Yes \\(opens ${dir} to this run\\)`));
+    await terminal.until(new RegExp(`Yes  opens ${dir} to this run`));
     await answer(terminal, "n");
     expect((await terminal.done).code).toBe(0);
     expect(existsSync(join(dir, "a.txt"))).toBe(false);

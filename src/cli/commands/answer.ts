@@ -7,18 +7,10 @@ import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { bool, json, list } from "../flags.ts";
 import { environment, type Io, refuseInsideRun, withWire } from "../io.ts";
-import { printable } from "../output/format.ts";
 import { jsonText, print } from "../output/print.ts";
-import {
-  askerText,
-  defaultText,
-  headerText,
-  isLong,
-  optionText,
-  wholeLines,
-  whyLines,
-} from "../questions/question-text.ts";
-import { typedAnswer } from "../questions/typed-answer.ts";
+import type { Style } from "../output/style.ts";
+import { Question } from "../questions/question.ts";
+import { answerHint, headLines, isLong, questionLines, wholeLines } from "../questions/question-text.ts";
 import { agreed, isAskable } from "../questions/yes-or-no.ts";
 
 type Listed = Answers["list_asks"]["asks"][number];
@@ -74,7 +66,7 @@ export default defineCommand({
       if (words.length === 0 && !ask)
         throw usageError(`no run waits for question ${id}; rnix asks lists the open ones`);
       if (words.length === 0 && ask && (flags.json || !isAskable(io))) {
-        return print(io, flags, ask, () => questionText(ask));
+        return print(io, flags, ask, (style) => questionText(ask, style));
       }
       if (ask?.call && words.length > 0 && !(await isSeen(io, ask, words[0] ?? "", flags))) return EXIT.error;
       const answered =
@@ -154,24 +146,21 @@ function oneOf(asks: readonly Listed[], id: string): Listed | undefined {
 }
 
 /** The answers as the arguments give them. */
-function answersOf(
-  { kind, questions, request_id }: Listed,
-  words: string[],
-  flags: AlwaysFlags,
-): AskAnswer[] {
+function answersOf(ask: Listed, words: string[], flags: AlwaysFlags): AskAnswer[] {
+  const { kind, questions, request_id } = ask;
   if (kind === "permission") return [permissionAnswer(words, flags)];
   if (words.length !== questions.length) {
     throw usageError(
       `question ${request_id} takes ${questions.length === 1 ? "one answer" : `${questions.length} answers`}, got ${words.length}: put an answer of several words in quotes`,
     );
   }
-  return questions.map((question, i) => {
+  return Question.all(ask).map((question, i) => {
     const text = words[i] ?? "";
-    const answer = text.trim() === "" ? null : typedAnswer(question, text);
+    const answer = question.read(text);
     if (answer !== null) return answer;
-    const labels = question.options.map(({ label }, n) => `${n + 1} ${label}`).join(", ");
+    const labels = question.asked.options.map(({ label }, n) => `${n + 1} ${label}`).join(", ");
     throw usageError(
-      `answer ${i + 1}: ${JSON.stringify(text)} is no answer to ${JSON.stringify(question.question)}. Expected ${labels === "" ? "a text" : `a text, or one of: ${labels}`}`,
+      `answer ${i + 1}: ${JSON.stringify(text)} is no answer to ${JSON.stringify(question.asked.question)}. Expected ${labels === "" ? "a text" : `a text, or one of: ${labels}`}`,
     );
   });
 }
@@ -188,35 +177,10 @@ function permissionAnswer([choice = "", text, ...more]: string[], { project, rul
   return { choices, ...(text && { text }), ...(rules.length > 0 && { rules }) };
 }
 
-function questionText(ask: Listed): string {
-  const { call, questions, request_id } = ask;
-  return [
-    `${askerText(ask)}, process ${ask.pid}, in ${ask.project}`,
-    ...(call ? wholeLines(ask).map((line) => `  ${line}`) : []),
-    ...whyLines(ask).map((line) => `  ${line}`),
-    ...(call ? permissionLines(ask) : questions.flatMap((_, i) => modelQuestionLines(ask, i))),
-    ...(call ? [] : [`rnix answer ${request_id}${' "…"'.repeat(questions.length)}`]),
-    "",
-  ].join("\n");
-}
-
-function permissionLines({ questions, request_id }: Listed): string[] {
-  const options = questions.flatMap(({ options: offered }) => offered);
-  return options.map((option) => {
-    const words = option.id === "always_project" ? "always --project" : option.id;
-    return `rnix answer ${request_id} ${words}   ${optionText(option)}`;
-  });
-}
-
-function modelQuestionLines(ask: Listed, i: number): string[] {
-  const question = ask.questions[i];
-  if (!question) return [];
-  const usual = defaultText(question);
-  return [
-    `  ${headerText(ask, i)}${printable(question.question)}${question.multi ? " (several, with commas)" : ""}`,
-    ...question.options.map((option) => `    ${option.id}  ${optionText(option)}`),
-    ...(usual === null ? [] : [`    without an answer: ${usual}`]),
-  ];
+function questionText(ask: Listed, style: Style): string {
+  const head = headLines(ask, style, ` · process ${ask.pid}, in ${ask.project}`);
+  const questions = Question.all(ask).flatMap((question) => questionLines(question, style));
+  return [...head, ...questions, `  ${answerHint(ask)}`, ""].join("\n");
 }
 
 function answeredText({ pid, uuid, resumed, problem }: Answered): string {

@@ -1,25 +1,13 @@
 /** Asks a run's questions at the terminal, as plain lines. */
 
 import { messageOf } from "../../lib/error-detail.ts";
-import { splitToolRules } from "../../lib/tool-rules.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type { AskAnswer, AskClosed, AskQuestion, AskUser } from "../../protocol/methods.ts";
+import type { AskAnswer, AskClosed, AskUser } from "../../protocol/methods.ts";
 import type { Io } from "../io.ts";
-import { printable } from "../output/format.ts";
 import type { SendAnswer } from "../output/run-output.ts";
 import { type Style, styleOf } from "../output/style.ts";
-import {
-  askerText,
-  closedLine,
-  defaultText,
-  headerText,
-  LETTERS,
-  optionText,
-  timeLeft,
-  wholeLines,
-  whyLines,
-} from "./question-text.ts";
-import { typedAnswer } from "./typed-answer.ts";
+import { Question } from "./question.ts";
+import { closedLine, headLines, questionLines, timeLeft } from "./question-text.ts";
 
 /** A line that comes sooner was typed before the question was seen. */
 const HELD_MS = 1_000;
@@ -88,15 +76,15 @@ export class QuestionPrompt {
 
   /** Asks all questions of one request, then sends the answers. */
   async #answer(ask: AskUser): Promise<void> {
-    const { bold, yellow, dim } = this.#style;
     const left = this.#queue.length;
-    const count = left === 0 ? "" : dim(` · 1 of ${left + 1}`);
-    this.#ports.say(yellow(`? ${askerText(ask)} needs your answer${count}`));
-    if (ask.call) for (const line of wholeLines(ask)) this.#ports.say(`  ${bold(line)}`);
-    for (const line of whyLines(ask)) this.#ports.say(dim(`  ${line}`));
+    const head = headLines(ask, this.#style, left === 0 ? "" : ` · 1 of ${left + 1}`);
+    for (const line of head) this.#ports.say(line);
     const answers: AskAnswer[] = [];
-    for (const [i, question] of ask.questions.entries()) {
-      this.#show(ask, question, i);
+    for (const [i, question] of Question.all(ask).entries()) {
+      for (const line of questionLines(question, this.#style)) this.#ports.say(line);
+      if (!question.isOpen) this.#ports.say(noteOf(question));
+      if (i === 0) this.#hold();
+      this.#io.stderr.write(`  answer (${timeLeft(ask, Date.now()) ?? "no time limit"}): `);
       const answer = await this.#readAnswer(ask, question);
       if (answer === null) return;
       answers.push(answer);
@@ -105,21 +93,10 @@ export class QuestionPrompt {
       await this.#ports.send(ask.request_id, answers);
     } catch (error) {
       // Another client was faster, or the run has ended: its event says so, too.
-      this.#ports.say(dim(messageOf(error)));
+      this.#ports.say(this.#style.dim(messageOf(error)));
       const isWrong = error instanceof SyscallError && error.code === "INVALID";
       if (isWrong && this.#current === ask && !this.#closed) await this.#answer(ask);
     }
-  }
-
-  #show(ask: AskUser, question: AskQuestion, i: number): void {
-    const { bold } = this.#style;
-    if (!ask.call) {
-      const lines = `${headerText(ask, i)}${printable(question.question)}`.split("\n");
-      for (const line of lines) this.#ports.say(`  ${bold(line)}`);
-    }
-    for (const line of optionLines(ask, question)) this.#ports.say(line);
-    if (i === 0) this.#hold();
-    this.#io.stderr.write(`  answer (${timeLeft(ask, Date.now()) ?? "no time limit"}): `);
   }
 
   #hold(): void {
@@ -132,15 +109,15 @@ export class QuestionPrompt {
   }
 
   /** Reads lines until one answers the question; null when the request is over. */
-  async #readAnswer(ask: AskUser, question: AskQuestion): Promise<AskAnswer | null> {
+  async #readAnswer(ask: AskUser, question: Question): Promise<AskAnswer | null> {
     for (;;) {
       const line = await this.#readLine();
       if (line === null) this.#ports.ended?.();
       if (this.#current !== ask || this.#closed || line === null) return null;
-      const answer = this.#readable ? parsed(ask, question, line) : null;
+      const answer = this.#readable ? question.read(line) : null;
       if (answer !== null) return answer;
       const why = this.#readable ? "" : "typed before the question: ";
-      this.#io.stderr.write(`  ${why}${howToAnswer(ask, question)}: `);
+      this.#io.stderr.write(`  ${why}${howToAnswer(question)}: `);
     }
   }
 
@@ -152,46 +129,15 @@ export class QuestionPrompt {
   }
 }
 
-/** Choices that take rules and no text, so that a sentence that begins with "a" allows nothing. */
-const WORDLESS: ReadonlySet<string> = new Set(["always", "always_project"]);
-
-function choices({ options }: AskQuestion): Record<string, string> {
-  const letters = new Map(Object.entries(LETTERS).map(([letter, id]) => [id, letter]));
-  return Object.fromEntries(options.map(({ id }, i) => [letters.get(id) ?? String(i + 1), id]));
+/** What a line may be, beside a number. */
+function noteOf({ isPermission, asked, letters }: Question): string {
+  if (isPermission)
+    return `  or ${letters}; after it a text: an instruction, a reason for a no, another rule to allow always`;
+  return `  ${asked.multi ? "numbers separated by commas" : "a number"}, or your own words`;
 }
 
-function optionLines(ask: AskUser, question: AskQuestion): string[] {
-  const marks = Object.keys(choices(question));
-  const lines = question.options.map((option, i) => `  ${marks[i]}  ${optionText(option)}`);
-  const edits = question.options.some(({ id }) => WORDLESS.has(id)) ? ", after a or p another rule" : "";
-  if (ask.call)
-    return [...lines, `  after y an instruction may follow, after n a reason for the model${edits}`];
-  const usual = defaultText(question);
-  const how =
-    lines.length === 0
-      ? []
-      : [question.multi ? "numbers separated by commas, or your own words" : "a number, or your own words"];
-  const notes = [...how, ...(usual === null ? [] : [`an empty line: ${usual}`])];
-  return notes.length === 0 ? lines : [...lines, `  ${notes.join("; ")}`];
-}
-
-function howToAnswer(ask: AskUser, question: AskQuestion): string {
-  const marks = Object.keys(choices(question));
-  if (ask.call) return `choose ${marks.join(", ")}`;
-  return marks.length === 0 ? "write an answer" : `choose ${marks.join(", ")}, or write an answer`;
-}
-
-/** `y`, `n use make instead`; `1,3` or words for a question of the model's. null for a line that is no answer. */
-function parsed(ask: AskUser, question: AskQuestion, line: string): AskAnswer | null {
-  if (!ask.call) return typedAnswer(question, line);
-  const [, word = "", text = ""] = /^\s*(\S+)\s*(.*?)\s*$/s.exec(line) ?? [];
-  const options = choices(question);
-  const asked = word.toLowerCase();
-  const id = options[asked] ?? Object.values(options).find((one) => one === asked);
-  if (id === undefined) return null;
-  if (WORDLESS.has(id) && text !== "") {
-    const rules = splitToolRules(text);
-    return rules.every((rule) => /^[A-Za-z_][\w.:-]*\(.+\)$/s.test(rule)) ? { choices: [id], rules } : null;
-  }
-  return { choices: [id], ...(text !== "" && { text }) };
+function howToAnswer({ isPermission, isOpen, asked, letters }: Question): string {
+  if (isOpen) return "write an answer";
+  const numbers = asked.options.map((_, at) => at + 1).join(", ");
+  return `choose ${numbers}, or ${isPermission ? letters : "write an answer"}`;
 }

@@ -1,9 +1,10 @@
 /** Formats a question of a run to a person. */
 
-import type { AskClosed, AskedCall, AskQuestion, AskUser, AskVerdict } from "../../protocol/methods.ts";
+import type { AskClosed, AskedCall, AskUser, AskVerdict } from "../../protocol/methods.ts";
 import { callText } from "../output/call-text.ts";
 import { firstLines, formatElapsed, oneLine, printable } from "../output/format.ts";
 import type { Style } from "../output/style.ts";
+import { choiceText, type Question } from "./question.ts";
 
 /** Maximum lines of a command or input in a question. */
 const MAX_LINES = 20;
@@ -20,33 +21,6 @@ export function askedLine({ call, questions }: AskUser, width: number): string {
   return oneLine(questions[0]?.question ?? "", width - more.length) + more;
 }
 
-/** `Database (1/3): `, before the i-th question of the model's. */
-export function headerText({ questions }: AskUser, i: number): string {
-  const header = questions[i]?.header;
-  const count = questions.length > 1 ? `${i + 1}/${questions.length}` : "";
-  const parts = [header && printable(header), count && (header ? `(${count})` : count)].filter(Boolean);
-  return parts.length === 0 ? "" : `${parts.join(" ")}: `;
-}
-
-/** The letters that select the options of a permission. */
-export const LETTERS: Readonly<Record<string, string>> = {
-  y: "yes",
-  a: "always",
-  p: "always_project",
-  n: "no",
-};
-
-export function optionText({ label, about }: AskQuestion["options"][number]): string {
-  return printable(label) + (about ? ` (${printable(about)})` : "");
-}
-
-/** What counts without an answer; null: nothing. */
-export function defaultText({ options, default: ids = [], default_text }: AskQuestion): string | null {
-  const labels = options.filter(({ id }) => ids.includes(id)).map(({ label }) => printable(label));
-  if (labels.length > 0) return labels.join(", ");
-  return default_text === undefined ? null : printable(default_text);
-}
-
 /** A question that this command can't answer, and how to answer it from another terminal. */
 export function unansweredText(ask: AskUser, width: number): string {
   return `? ${askerText(ask)} needs an answer: ${askedLine(ask, width)}\n  ${answerHint(ask)}`;
@@ -55,7 +29,11 @@ export function unansweredText(ask: AskUser, width: number): string {
 /** How to answer it from another terminal. */
 export function answerHint({ request_id, call, questions }: AskUser): string {
   const command = `rnix answer ${request_id}`;
-  return call ? `${command} yes, or no` : `${command}${' "…"'.repeat(questions.length)}`;
+  if (!call) return `${command}${' "…"'.repeat(questions.length)}`;
+  const words = questions.flatMap(({ options }) =>
+    options.map(({ id }) => id.replace("always_p", "always --p")),
+  );
+  return `${command} ${words.join(", ").replace(/, no$/, ", or no")}`;
 }
 
 /** The tool and its input as a person would write it, with at most MAX_LINES lines. */
@@ -69,6 +47,23 @@ export function wholeLines({ call, questions }: AskUser): string[] {
   const { input_chars: left } = call;
   const note = left === undefined ? [] : [`(its input of ${left} characters is too long to be shown)`];
   return [...calledText(call).split("\n"), ...changeLines(call), ...note];
+}
+
+/** Who asks, what and why. `more`: behind the first line. */
+export function headLines(ask: AskUser, { bold, dim, yellow }: Style, more = ""): string[] {
+  const call = ask.call ? wholeLines(ask).map((line) => `  ${bold(line)}`) : [];
+  const why = whyLines(ask).map((line) => dim(`  ${line}`));
+  return [`${yellow(`? ${askerText(ask)} needs your answer`)}${dim(more)}`, ...call, ...why];
+}
+
+/** One question below its head, with its choices. */
+export function questionLines(question: Question, { bold }: Style): string[] {
+  const { isPermission, text, asked, usual } = question;
+  return [
+    ...(isPermission ? [] : text.split("\n").map(bold)),
+    ...asked.options.map(choiceText),
+    ...(isPermission || usual === null ? [] : [`an empty answer, or none: ${usual}`]),
+  ].map((line) => `  ${line}`);
 }
 
 /** Whether `rnix asks` and the plain question show only a part of the call. */

@@ -1,20 +1,11 @@
 /** A question to a person as a block of the live view: a pure component of its state, keys and lines. */
 
 import { matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
-import { splitToolRules } from "../../../lib/tool-rules.ts";
-import type { AskAnswer, AskQuestion, AskUser } from "../../../protocol/methods.ts";
+import type { AskAnswer, AskUser } from "../../../protocol/methods.ts";
 import type { TerminalSize } from "../../io.ts";
 import { printable } from "../../output/format.ts";
-import {
-  askedLines,
-  askerText,
-  defaultText,
-  headerText,
-  LETTERS,
-  wholeLines,
-  whyLines,
-} from "../../questions/question-text.ts";
-import { defaultAnswer } from "../../questions/typed-answer.ts";
+import { choiceText, Question } from "../../questions/question.ts";
+import { askedLines, askerText, wholeLines, whyLines } from "../../questions/question-text.ts";
 import { cutTo, type Look, wrapTo } from "../look.ts";
 
 /** What the person has chosen and typed so far. */
@@ -47,13 +38,15 @@ export type QuestionResult = { state: QuestionState } | { answers: AskAnswer[]; 
 export function questionKey(ask: AskUser, state: QuestionState, data: string): QuestionResult {
   const question = questionOf(ask, state);
   if (state.text !== null) return textKey(ask, state, state.text, data);
-  if (isPrintable(data)) return typedKey(ask, question, state, data);
+  if (isPrintable(data)) return typedKey(question, state, data);
   if (matchesKey(data, "escape")) return refused(ask);
   if (matchesKey(data, "up")) return moved(ask, state, -1);
   if (matchesKey(data, "down")) return moved(ask, state, 1);
   if (matchesKey(data, "left")) return back(ask, state);
   if (matchesKey(data, "tab"))
-    return question.text ? { state: { ...state, text: firstText(ask, question, state), typed: null } } : null;
+    return question.asked.text
+      ? { state: { ...state, text: firstText(ask, question, state), typed: null } }
+      : null;
   if (matchesKey(data, "backspace")) return state.typed === null ? null : { state: state.typed.before };
   return matchesKey(data, "enter") ? chosen(ask, state) : null;
 }
@@ -62,7 +55,8 @@ export function questionKey(ask: AskUser, state: QuestionState, data: string): Q
 export function questionPaste(ask: AskUser, state: QuestionState, text: string): QuestionResult {
   const line = text.replaceAll("\n", " ");
   if (state.text !== null) return { state: { ...state, text: state.text + line } };
-  return ask.call === null ? ownWords(questionOf(ask, state), state, line) : null;
+  const question = questionOf(ask, state);
+  return question.isPermission ? null : ownWords(question, state, line);
 }
 
 /** One character that could be part of a text. */
@@ -89,11 +83,10 @@ export function questionView(
   const question = questionOf(ask, state);
   const count = waiting > 1 ? look.dim(`${look.glyph.dot}1 of ${waiting}`) : "";
   const head = `${look.yellow(look.bold(`? ${askerText(ask)} needs your answer`))}${count}`;
-  const offered = rowsOf(ask, question).map((_, at) => optionLines(ask, question, state, at, columns, look));
-  const options = offered.flat();
+  const options = question.choices.flatMap((_, at) => optionLines(question, state, at, columns, look));
   const hint = look.dim(
     cutTo(
-      `  ${isBeside ? BESIDE : hintOf(ask, question, state)}${left === null ? "" : `${look.glyph.dot}${left} left`}`,
+      `  ${isBeside ? BESIDE : hintOf(question, state)}${left === null ? "" : `${look.glyph.dot}${left} left`}`,
       columns,
       look,
     ),
@@ -101,13 +94,14 @@ export function questionView(
   const typed =
     state.text === null
       ? []
-      : [`  ${look.cyan(`${textLabel(ask, question, state)}: `)}${printable(state.text)}${look.mark.bar}`];
+      : [
+          `  ${look.cyan(`${LABELS[question.adds(state.selected)]}: `)}${printable(state.text)}${look.mark.bar}`,
+        ];
   const bottom = [...options, ...typed.flatMap((line) => wrapTo(line, columns)), hint];
   const why = [...(ask.call ? whyLines(ask) : [])]
     .flatMap((line) => wrapTo(`  ${line}`, columns))
     .map(look.dim);
-  const asked = `${headerText(ask, state.given.length)}${printable(question.question)}`;
-  const body = (ask.call ? askedLines(ask) : asked.split("\n"))
+  const body = (ask.call ? askedLines(ask) : question.text.split("\n"))
     .flatMap((line) => wrapTo(line, columns - 2))
     .map((line) => `  ${line}`);
   const room = Math.max(1, rows - bottom.length - why.length - 1);
@@ -126,28 +120,29 @@ export function questionView(
 const BESIDE = "Enter sends your message, an arrow key turns to the question";
 
 /** A number or a letter selects. Other text is an own answer; null for a permission, where it is a message. */
-function typedKey(ask: AskUser, question: AskQuestion, state: QuestionState, key: string): QuestionResult {
+function typedKey(question: Question, state: QuestionState, key: string): QuestionResult {
   const { keys, before } = state.typed ?? { keys: "", before: state };
   const typed = { keys: keys + key, before };
-  if (question.multi && key === " ") return { state: { ...toggled(question, state), typed } };
+  const { multi, options } = question.asked;
+  if (multi && key === " ") return { state: { ...toggled(question, state), typed } };
   // Several numbers select one after the other; a second letter makes a word.
   const isChoice = keys === "" || /^[\d ]+$/.test(typed.keys);
-  const at = isChoice ? optionOf(ask, question, key) : -1;
-  if (at < 0) return ask.call === null ? ownWords(question, state, key) : null;
-  if (at === question.options.length) return { state: { ...state, selected: at, text: "", typed: null } };
+  const at = isChoice ? question.keyAt(key) : -1;
+  if (at < 0) return question.isPermission ? null : ownWords(question, state, key);
+  if (at === options.length) return { state: { ...state, selected: at, text: "", typed: null } };
   const next = { ...state, selected: at };
-  return { state: { ...(question.multi ? toggled(question, next) : next), typed } };
+  return { state: { ...(multi ? toggled(question, next) : next), typed } };
 }
 
 /** Begins an own answer; characters that had selected options are its beginning. */
-function ownWords({ options }: AskQuestion, state: QuestionState, text: string): QuestionResult {
+function ownWords({ asked: { options } }: Question, state: QuestionState, text: string): QuestionResult {
   const { keys, before } = state.typed ?? { keys: "", before: state };
   const words = (keys + text).trimStart();
   return { state: words === "" ? state : { ...before, selected: options.length, text: words } };
 }
 
 function textKey(ask: AskUser, state: QuestionState, text: string, data: string): QuestionResult {
-  const isOnly = questionOf(ask, state).options.length === 0;
+  const isOnly = questionOf(ask, state).isOpen;
   if (matchesKey(data, "escape") && isOnly) return refused(ask);
   if (matchesKey(data, "escape") || matchesKey(data, "tab"))
     return { state: isOnly ? state : { ...state, text: null } };
@@ -160,38 +155,18 @@ function textKey(ask: AskUser, state: QuestionState, text: string, data: string)
 
 function chosen(ask: AskUser, state: QuestionState): QuestionResult {
   const question = questionOf(ask, state);
-  const isOwn = !ask.call && state.selected === question.options.length;
-  if (isOwn && state.text === null) return { state: { ...state, text: "" } };
-  const answer = answerOf(ask, question, state);
+  const { id } = question.choices[state.selected] ?? {};
+  if (id === undefined && state.text === null) return { state: { ...state, text: "" } };
+  const ids = question.asked.multi ? state.marked : id === undefined ? [] : [id];
+  const answer = question.answer(ids, state.text ?? "");
   if (answer === null) return { state };
   const given = [...state.given, answer];
   return given.length < ask.questions.length ? { state: freshQuestion(ask, given) } : { answers: given };
 }
 
-/** What Enter answers now; null: nothing. */
-function answerOf(
-  ask: AskUser,
-  question: AskQuestion,
-  { selected, marked, text: typed }: QuestionState,
-): AskAnswer | null {
-  const text = typed?.trim() ?? "";
-  if (question.options.length === 0 && text === "") return defaultAnswer(question);
-  const option = question.options[selected]?.id;
-  // A text replaces the option of a question; to a permission it adds an instruction.
-  const replaces = !ask.call && text !== "";
-  const choices = question.multi ? [...marked] : option === undefined || replaces ? [] : [option];
-  if (choices.length === 0 && text === "") return null;
-  if (isAlways(option) && text !== "") return { choices, rules: splitToolRules(text) };
-  return { choices, ...(text !== "" && { text }) };
-}
-
 /** With "always" the person edits its rules; any other text begins empty. */
-function firstText({ call }: AskUser, { options }: AskQuestion, { selected }: QuestionState): string {
-  return isAlways(options[selected]?.id) ? (call?.always.join(", ") ?? "") : "";
-}
-
-function isAlways(id: string | undefined): boolean {
-  return id === "always" || id === "always_project";
+function firstText({ call }: AskUser, question: Question, { selected }: QuestionState): string {
+  return question.adds(selected) === "rules" ? (call?.always.join(", ") ?? "") : "";
 }
 
 /** No to a permission; the model's questions stay without an answer. */
@@ -200,7 +175,7 @@ function refused({ call, questions }: AskUser): QuestionResult {
 }
 
 function moved(ask: AskUser, state: QuestionState, by: number): QuestionResult {
-  const count = Math.max(1, rowsOf(ask, questionOf(ask, state)).length);
+  const count = Math.max(1, questionOf(ask, state).choices.length);
   return { state: { ...state, selected: (state.selected + by + count) % count, typed: null } };
 }
 
@@ -209,73 +184,54 @@ function back(ask: AskUser, { given }: QuestionState): QuestionResult {
   return given.length === 0 ? null : { state: freshQuestion(ask, given.slice(0, -1)) };
 }
 
-function toggled({ options }: AskQuestion, state: QuestionState): QuestionState {
-  const id = options[state.selected]?.id;
+function toggled({ choices }: Question, state: QuestionState): QuestionState {
+  const { id } = choices[state.selected] ?? {};
   if (id === undefined) return state;
   const { marked } = state;
   return { ...state, marked: marked.includes(id) ? marked.filter((one) => one !== id) : [...marked, id] };
 }
 
-/** The options, and a row for the person's own words. */
-function rowsOf(
-  { call }: AskUser,
-  { options }: AskQuestion,
-): { id?: string; label: string; about?: string }[] {
-  return call || options.length === 0 ? options : [...options, { label: "something else: your own words" }];
-}
-
-/** The option of a number or, in a permission, of a letter; -1 for any other key. */
-function optionOf(ask: AskUser, question: AskQuestion, data: string): number {
-  const { options } = question;
-  if (/^[1-9]$/.test(data)) return Number(data) <= rowsOf(ask, question).length ? Number(data) - 1 : -1;
-  const id = ask.call ? LETTERS[data.toLowerCase()] : undefined;
-  return id === undefined ? -1 : options.findIndex((option) => option.id === id);
-}
-
 function optionLines(
-  ask: AskUser,
-  question: AskQuestion,
+  question: Question,
   { selected, marked }: QuestionState,
   at: number,
   columns: number,
   look: Look,
 ): string[] {
-  const option = rowsOf(ask, question)[at];
-  if (!option) return [];
-  const isSelected = at === selected;
-  const { id, label } = option;
-  const box = question.multi && id !== undefined ? (marked.includes(id) ? "[x] " : "[ ] ") : "";
-  const text = `${isSelected ? look.mark.message : " "} ${at + 1} ${box}${printable(label)}`;
-  const about = option.about ? `  ${printable(option.about)}` : "";
+  const choice = question.choices[at] ?? { label: "" };
+  const box =
+    question.asked.multi && choice.id !== undefined ? (marked.includes(choice.id) ? "[x] " : "[ ] ") : "";
   const indent = " ".repeat(4 + box.length);
-  const lines = wrapTo(`${text}${about}`, columns - indent.length);
-  return lines
+  const isSelected = at === selected;
+  const text = `${isSelected ? look.mark.message : " "} ${choiceText({ ...choice, label: `${box}${choice.label}` }, at)}`;
+  return wrapTo(text, columns - indent.length)
     .map((line, i) => (i === 0 ? line : `${indent}${line}`))
     .map((line) => (isSelected ? look.cyan(line) : line));
 }
 
-function hintOf(ask: AskUser, question: AskQuestion, { text, selected, given }: QuestionState): string {
-  const before = given.length > 0 ? ", Left goes back" : "";
-  if (ask.call === null) {
-    const usual = question.options.length === 0 ? defaultText(question) : null;
-    const empty = usual === null ? "" : `, empty: ${usual}`;
-    if (question.options.length === 0) return `Enter sends it${empty}${before}, Esc: no answer`;
-    if (text !== null) return "Enter sends it, Esc goes back";
-    return `${question.multi ? "Space marks, " : ""}Enter chooses${before}, Esc: no answer`;
-  }
+/** What is typed, by what it adds. */
+const LABELS = {
+  rules: "always allow",
+  reason: "why not",
+  instruction: "instruction",
+  answer: "your answer",
+};
+const ADDS = {
+  rules: "edits the rule",
+  reason: "adds a reason",
+  instruction: "adds an instruction",
+  answer: "",
+};
+
+function hintOf(question: Question, { text, selected, given }: QuestionState): string {
+  const { isPermission, isOpen, asked, usual } = question;
+  const before = given.length > 0 && !isPermission ? ", Left goes back" : "";
+  if (isOpen) return `Enter sends it${usual === null ? "" : `, empty: ${usual}`}${before}, Esc: no answer`;
   if (text !== null) return "Enter sends it, Esc goes back";
-  const id = question.options[selected]?.id ?? "";
-  const adds = isAlways(id) ? "edits the rule" : `adds ${id === "no" ? "a reason" : "an instruction"}`;
-  const add = question.text ? `, Tab ${adds}` : "";
-  return `Enter chooses${add}, Esc: no`;
+  if (!isPermission) return `${asked.multi ? "Space marks, " : ""}Enter chooses${before}, Esc: no answer`;
+  return `Enter chooses${asked.text ? `, Tab ${ADDS[question.adds(selected)]}` : ""}, Esc: no`;
 }
 
-function textLabel({ call }: AskUser, { options }: AskQuestion, { selected }: QuestionState): string {
-  if (call === null) return "your answer";
-  const id = options[selected]?.id;
-  return isAlways(id) ? "always allow" : id === "no" ? "why not" : "instruction";
-}
-
-function questionOf({ questions }: AskUser, { given }: QuestionState): AskQuestion {
-  return questions[given.length] ?? { question: "", options: [], multi: false, text: true };
+function questionOf(ask: AskUser, { given }: QuestionState): Question {
+  return new Question(ask, given.length);
 }
