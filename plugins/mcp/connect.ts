@@ -5,7 +5,7 @@ import { type OpenContext, SyscallError } from "rnix/plugin";
 import { failure } from "./failure.ts";
 import { HttpTransport } from "./http-transport.ts";
 import { ProgramTransport } from "./program-transport.ts";
-import { answerByPolicy, CAPABILITIES } from "./server-requests.ts";
+import { type Asked, answerRequests, capabilitiesOf } from "./server-requests.ts";
 import type { ServerSettings } from "./settings.ts";
 
 /** An open connection. */
@@ -23,10 +23,8 @@ export type RequestRunner = <T>(
   run: (options: { signal?: AbortSignal; timeout: number; maxTotalTimeout: number }) => Promise<T>,
 ) => Promise<T>;
 
-interface ConnectionEvents {
+interface ConnectionEvents extends Asked {
   toolsChanged(): void;
-  /** The server has asked for something; a notice about it. */
-  asked(notice: string): void;
   closed(): void;
   error(error: Error): void;
 }
@@ -71,14 +69,14 @@ async function attempt(
   const client = new Client(
     { name: "rnix", version: "1" },
     {
-      capabilities: CAPABILITIES,
+      capabilities: capabilitiesOf(settings),
       versionNegotiation: { mode: "auto", probe: { timeoutMs: probeMs } },
       listChanged: {
         tools: { autoRefresh: false, debounceMs: DEBOUNCE_MS, onChanged: () => events.toolsChanged() },
       },
     },
   );
-  answerByPolicy(client, events.asked);
+  answerRequests(client, settings, events);
   const close = async (): Promise<void> => {
     await Promise.allSettled([client.close(), transport.close()]);
   };

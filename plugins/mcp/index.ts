@@ -6,7 +6,7 @@ import { definePlugin } from "rnix/plugin";
 export default definePlugin({
   name: "mcp",
   api: 1,
-  needs: ["exec"],
+  needs: ["exec", "ask", "llm"],
   mount: {
     type: "mcp",
     // The protocol's library is loaded with the first server.

@@ -11,6 +11,7 @@ import { login } from "./oauth.ts";
 import { pathSegmentOf } from "./path-segment.ts";
 import { listPrompts, promptDevice } from "./prompts.ts";
 import { resourceText, resultText } from "./result.ts";
+import type { OpenCall } from "./server-requests.ts";
 import { type HttpSettings, type ServerSettings, settingsOf } from "./settings.ts";
 
 /** Characters of a tool's description, which every request carries. */
@@ -23,6 +24,8 @@ const MAX_TOOLS = 512;
 const REFRESH_MS = 1_000;
 /** Different requests of a server that the result of one call mentions. */
 const MAX_NOTICES = 5;
+/** The longest time of a timer. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 /** The kernel waits this much longer than a request may take, so that the server's own failure is reported. */
 const MARGIN_MS = 1_000;
 
@@ -62,8 +65,7 @@ class Server implements Mounted {
   #refreshedAt = 0;
   /** The time from its start to the list of its tools. */
   #startMs = 0;
-  /** The notices of each open call: the protocol does not show which call a server's request belongs to. */
-  readonly #open = new Set<Set<string>>();
+  readonly #open = new Set<OpenCall>();
 
   constructor(settings: ServerSettings, context: OpenContext) {
     this.#settings = settings;
@@ -79,7 +81,8 @@ class Server implements Mounted {
       this.#context,
       {
         toolsChanged: () => this.#toolsChanged(),
-        asked: (notice) => this.#asked(notice),
+        notice: (text) => this.#notice(text),
+        call: () => (this.#open.size === 1 ? [...this.#open][0] : undefined),
         closed: () => this.#end(),
         error: (error) => this.#log(error.message),
       },
@@ -177,20 +180,27 @@ class Server implements Mounted {
             // `op` is the kernel's name of the tool, unless the tool has a field of that name.
             const { op: given, ...rest } = input;
             const args = given === op ? rest : input;
-            const notices = new Set<string>();
-            this.#open.add(notices);
+            const call: OpenCall = { context, notices: new Set(), samples: 0 };
+            this.#open.add(call);
             const result = await this.#request(signal, (options) =>
               client.callTool(
                 { name: tool.name, arguments: args, ...keyOf(context) },
-                { ...options, onprogress: progress(context), toolDefinition: unchecked },
+                { ...options, ...this.#callTime, onprogress: progress(context), toolDefinition: unchecked },
               ),
-            ).finally(() => this.#open.delete(notices));
-            const answer = [await resultText(result, context), ...notices].filter(Boolean).join("\n");
+            ).finally(() => this.#open.delete(call));
+            const answer = [await resultText(result, context), ...call.notices].filter(Boolean).join("\n");
             if (result.isError) throw new SyscallError("DRIVER", answer || `${name}: ${tool.name} failed.`);
             return answer;
           },
         }),
     };
+  }
+
+  /** While the user answers a question of the server, the time of the call stands still: the kernel measures it. */
+  get #callTime() {
+    return this.#settings.elicitation === "ask"
+      ? { timeout: MAX_TIMER_MS, maxTotalTimeout: MAX_TIMER_MS }
+      : {};
   }
 
   #definition(tool: Tool, op: string): ToolDef {
@@ -299,9 +309,9 @@ class Server implements Mounted {
     }
   };
 
-  #asked(notice: string): void {
-    this.#ownLog(notice);
-    for (const notices of this.#open) if (notices.size < MAX_NOTICES) notices.add(notice);
+  #notice(text: string): void {
+    this.#ownLog(text);
+    for (const { notices } of this.#open) if (notices.size < MAX_NOTICES) notices.add(text);
   }
 }
 

@@ -34,6 +34,8 @@ export function mcpEntry() {
     request_timeout: number(SETTINGS.mcp_request_timeout).optional(),
     max_output: number({ measure: "size", min: KIB, max: 64 * MIB }).optional(),
     shared: flag().optional(),
+    elicitation: choice(["decline", "ask"]).optional(),
+    sampling: choice(["refuse", "allow"]).optional(),
   });
 }
 

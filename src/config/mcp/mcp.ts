@@ -199,6 +199,8 @@ export function mcpRequest(
       mountTimeoutMs,
       requestTimeoutMs: entry.request_timeout ?? timeouts.mcp_request_timeout,
       ...(entry.max_output !== undefined && { maxOutputBytes: entry.max_output }),
+      ...(entry.elicitation !== undefined && { elicitation: entry.elicitation }),
+      ...(entry.sampling !== undefined && { sampling: entry.sampling }),
     },
     // The plugin's own deadline comes first: its message says more.
     timeoutMs: mountTimeoutMs + MARGIN_MS,

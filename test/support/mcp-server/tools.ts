@@ -58,16 +58,28 @@ export function testServer(): McpServer {
     return text("grown");
   });
   server.registerTool("ask", {}, async () => {
-    const requestedSchema = { type: "object" as const, properties: { name: { type: "string" as const } } };
-    const { action } = await server.server.elicitInput({ message: "Who are you?", requestedSchema });
-    return text(`the user answered with ${action}`);
+    const requestedSchema = {
+      type: "object" as const,
+      properties: {
+        name: { type: "string" as const, title: "Name" },
+        age: { type: "integer" as const, description: "in years" },
+        colour: { type: "string" as const, enum: ["red", "green"] },
+        sure: { type: "boolean" as const },
+      },
+      required: ["name"],
+    };
+    const { action, content } = await server.server.elicitInput({ message: "Who are you?", requestedSchema });
+    return text(`the user answered with ${action}${content ? ` ${JSON.stringify(content)}` : ""}`);
   });
   // Without a look at what the client offers.
   server.registerTool("think", {}, async ({ sendRequest }) => {
     const messages = [{ role: "user" as const, content: { type: "text" as const, text: "think" } }];
     const params = { messages, maxTokens: 10 };
     const request = { method: "sampling/createMessage" as const, params };
-    return sendRequest(request, z.any()).catch((error: Error) => text(`no model: ${error.message}`));
+    return sendRequest(request, z.looseObject({ content: z.object({ text: z.string() }) })).then(
+      ({ content }) => text(`the model thinks: ${content.text}`),
+      (error: Error) => text(`no model: ${error.message}`),
+    );
   });
   server.registerTool("die", {}, async () => {
     process.stderr.write("something broke\n");
