@@ -104,6 +104,7 @@ describe("every command", () => {
         "mcp logout",
         "mcp logs",
         "mcp remove",
+        "mcp serve",
         "mcp test",
         "memory",
         "memory add",
@@ -236,7 +237,7 @@ describe("every command that shows or changes what exists", () => {
     [
       ["agents new", "skills new", "skills check", "plugins new", "plugins check", "config", "init", "trust"],
       ["cron install", "cron uninstall", "completions", "version", "workflow list", "compose graph"],
-      ["mcp add", "mcp list", "mcp logs", "mcp remove"],
+      ["mcp add", "mcp list", "mcp logs", "mcp remove", "mcp serve"],
       ["daemon", "daemon status", "daemon stop", "daemon logs"],
     ].flat(),
   );

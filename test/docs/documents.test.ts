@@ -34,6 +34,7 @@ const EXAMPLE_NAMES: Record<string, string[]> = {
     ...["GITHUB_SHA", "GITHUB_REF", "GITHUB_REPOSITORY", "GITHUB_OUTPUT", "pull_request_target"],
   ],
   "docs/configuration.md": ["UID"],
+  "docs/mcp.md": ["context_servers"],
   "docs/providers.md": ["top_k"],
 };
 const DOCUMENTS = ["README.md", "bench/README.md", ...new Bun.Glob("docs/*.md").scanSync(ROOT)].sort();

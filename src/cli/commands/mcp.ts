@@ -1,4 +1,4 @@
-/** `rnix mcp`: lists, adds, removes and tries the MCP servers of this project and user, and prints their logs. */
+/** `rnix mcp`: lists, adds, removes and tries the MCP servers of this project and user, prints their logs, and is one. */
 
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
@@ -6,6 +6,7 @@ import { count, json } from "../flags.ts";
 import { environment, refuseInsideRun } from "../io.ts";
 import { add, remove } from "../mcp/add.ts";
 import { login, logout } from "../mcp/login.ts";
+import { serve } from "../mcp/serve.ts";
 import { test } from "../mcp/test.ts";
 import { printCatalog } from "../output/catalog.ts";
 
@@ -70,6 +71,7 @@ export default defineCommand({
     { line: "rnix mcp add docs --url https://example.com/mcp", about: "writes it into your mcp.yaml" },
     { line: "rnix mcp test github", about: "whether it starts, and what it has" },
     { line: "rnix mcp logs github", about: "what it has printed" },
+    { line: "rnix mcp serve", about: "offers Rnix itself to another MCP client" },
   ],
-  subcommands: { list, add, remove, login, logout, test, logs },
+  subcommands: { list, add, remove, login, logout, test, logs, serve },
 });
