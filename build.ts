@@ -4,6 +4,7 @@ import { parseArgs } from "node:util";
 import type { BunPlugin } from "bun";
 import { stockAgentFront } from "./src/config/agents/agent-file.ts";
 import { stockSkillFront } from "./src/config/skills/skill-file.ts";
+import { buildPage } from "./src/dashboard/build-page.ts";
 import { commands } from "./src/plugin/host/checkout.ts";
 import { pluginEntries, stockFiles, textFiles } from "./src/plugin/host/stock-files.ts";
 
@@ -70,7 +71,7 @@ export async function build({
   version,
 }: BuildOptions): Promise<void> {
   mkdirSync(dirname(outfile), { recursive: true });
-  const embed = embedding(await packedPageWorker());
+  const embed = embedding(await packedPageWorker(), await packedDashboard());
   // Bun also writes the source maps it has put inside; they, and a half-written file, stay in this folder.
   const work = mkdtempSync(join(dirname(outfile), ".rnix-build-"));
   try {
@@ -120,7 +121,7 @@ export async function build({
 }
 
 /** Puts what src/plugin/host/checkout.ts reads from the folders into the executable, loaded when used. */
-const embedding = (pageWorker: string): BunPlugin => ({
+const embedding = (pageWorker: string, dashboard: string): BunPlugin => ({
   name: "embed",
   setup(builder) {
     builder.onLoad({ filter: /\/src\/plugin\/host\/checkout\.ts$/ }, () => ({
@@ -131,9 +132,14 @@ const embedding = (pageWorker: string): BunPlugin => ({
       loader: "ts",
       contents: PAGE_PROGRAM,
     }));
+    builder.onLoad({ filter: /\/src\/server\/dashboard\/page-files\.ts$/ }, () => ({
+      loader: "ts",
+      contents: PAGE_FILES,
+    }));
     builder.onResolve({ filter: /^rnix-embedded:/ }, ({ path }) => ({ path, namespace: "rnix-embedded" }));
     builder.onLoad({ filter: /.*/, namespace: "rnix-embedded" }, async ({ path }) => {
       const name = path.slice("rnix-embedded:".length);
+      if (name === "dashboard") return { loader: "json", contents: JSON.stringify(dashboard) };
       if (name === "page-worker") return { loader: "json", contents: JSON.stringify(pageWorker) };
       const data = name === "commands" ? await commands() : embeddedFiles(name);
       return { loader: "json", contents: JSON.stringify(data) };
@@ -151,6 +157,22 @@ export async function pageProgram() {
   }
   return url;
 }`;
+
+const PAGE_FILES = `
+let built;
+export async function pageFiles() {
+  built ??= import("rnix-embedded:dashboard").then(({ default: packed }) => {
+    const files = JSON.parse(Bun.zstdDecompressSync(Buffer.from(packed, "base64")).toString());
+    return new Map(files.map(({ path, type, text }) => [path, { type, bytes: new TextEncoder().encode(text) }]));
+  });
+  return built;
+}`;
+
+/** The files of the dashboard's page, compressed, in base64. */
+async function packedDashboard(): Promise<string> {
+  const files = JSON.stringify(await buildPage(join(ROOT, "src/dashboard")));
+  return Bun.zstdCompressSync(Buffer.from(files), { level: 19 }).toString("base64");
+}
 
 /** The program that reads pages with all of its libraries, compressed, in base64. */
 async function packedPageWorker(): Promise<string> {

@@ -34,6 +34,7 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
   call: { group: "Run", load: () => import("./commands/call.ts") },
   morning: { group: "Inspect", load: () => import("./commands/morning.ts") },
   ps: { group: "Inspect", load: () => import("./commands/ps.ts") },
+  dashboard: { group: "Inspect", load: () => import("./commands/dashboard.ts") },
   units: { group: "Inspect", load: () => import("./commands/units.ts") },
   show: { group: "Inspect", load: () => import("./commands/show.ts") },
   log: { group: "Inspect", load: () => import("./commands/log.ts") },

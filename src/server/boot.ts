@@ -2,6 +2,7 @@
 
 import { commit, version } from "../version.ts";
 import { openCron } from "./boot/cron.ts";
+import { lazyDashboard } from "./boot/dashboard.ts";
 import { startKernel } from "./boot/kernel.ts";
 import { KernelPort } from "./boot/kernel-port.ts";
 import { claimMachine } from "./boot/machine.ts";
@@ -11,7 +12,7 @@ import { openProjects } from "./boot/projects.ts";
 import { openRecords } from "./boot/records.ts";
 import { startServices } from "./boot/services.ts";
 import { ProjectCatalog } from "./catalog/project-catalog.ts";
-import type { BootedServer } from "./services.ts";
+import type { BootedServer, Services } from "./services.ts";
 
 /** How long boot waits for the sweep of programs. A program may use its whole grace, and the first client waits. */
 const SWEEP_WAIT_MS = 500;
@@ -41,43 +42,42 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
     const started = startKernel(options, machine, records, projects, planner, cron, port);
     const services = closing(startServices(options, machine, records, planner, started, cron));
     await machine.swept(SWEEP_WAIT_MS);
+    const page = closing(lazyDashboard(() => system, machine.clock));
 
     const { clock, children } = machine;
     const { workspaces, keys } = projects;
-    const { close: _, ...system } = services;
-    return {
-      close,
-      system: {
-        ...system,
-        kernel: started.kernel,
-        history: records.history,
-        collector: records.collector,
-        changes: records.changes,
-        catalog: new ProjectCatalog({
-          workspaces,
-          clock,
-          env,
-          keys,
-          children,
-          mounts: started.kernel.mounts,
-          promptParts: async (place) =>
-            started.kernel.calls.promptParts((await services.planCall(place)).opts),
-        }),
-        schedules: cron.schedule({
-          project: { id: "user", dir: options.user.home, dataDir: options.user.dataDir, trusted: false },
-          cwd: options.user.home,
-          env: {},
-          run: null,
-          jobId: null,
-        }),
+    const { close: _, ...parts } = services;
+    const system: Services = {
+      ...parts,
+      kernel: started.kernel,
+      history: records.history,
+      collector: records.collector,
+      changes: records.changes,
+      catalog: new ProjectCatalog({
+        workspaces,
         clock,
-        identity: { version, build: commit, startedAtMs: clock.now() },
-        host,
-        ownerOf: (pid) => children.ownerOf(pid),
-        strays: () => children.orphans(),
-        logger,
-      },
+        env,
+        keys,
+        children,
+        mounts: started.kernel.mounts,
+        promptParts: async (place) => started.kernel.calls.promptParts((await services.planCall(place)).opts),
+      }),
+      schedules: cron.schedule({
+        project: { id: "user", dir: options.user.home, dataDir: options.user.dataDir, trusted: false },
+        cwd: options.user.home,
+        env: {},
+        run: null,
+        jobId: null,
+      }),
+      clock,
+      identity: { version, build: commit, startedAtMs: clock.now() },
+      host,
+      ownerOf: (pid) => children.ownerOf(pid),
+      strays: () => children.orphans(),
+      dashboard: options.daemon ? page.open : undefined,
+      logger,
     };
+    return { close, system };
   } catch (error) {
     await close();
     throw error;

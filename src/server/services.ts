@@ -58,6 +58,8 @@ export interface Services {
   resumeAnswered?(uuid: string, env: Env | undefined): Promise<number>;
   /** Returns the owner of a client's process. Absent where the client is the server's own process. */
   ownerOf?(pid: number): ProcessOwner;
+  /** Serves the dashboard, and returns an address that opens it once. Absent where the server ends with its command. */
+  dashboard?(port: number): Promise<{ url: string }>;
   /** Programs left by unknown runs. */
   strays?(): { pid: number; command: string }[];
   logger: Logger;

@@ -143,6 +143,7 @@ describe("every command", () => {
         "undo",
         "version",
         "wait",
+        "dashboard",
         "compose",
         "compose down",
         "compose graph",

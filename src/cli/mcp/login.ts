@@ -5,6 +5,7 @@ import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { bool } from "../flags.ts";
 import { type Io, project, refuseInsideRun, withSession } from "../io.ts";
+import { openBrowser } from "../system/open-browser.ts";
 
 const args = [{ name: "NAME", about: "of a server at an address; rnix mcp list prints them" }];
 const inside = bool("run inside this command; nothing is left running");
@@ -68,7 +69,6 @@ export const logout = defineCommand({
 
 /** How long the person may take. */
 const LOGIN_MS = 5 * 60_000;
-const BROWSER_MS = 10_000;
 const LAST_ANSWER_MS = 500;
 
 /** Gets the browser's return, on a port of the loopback address. A request with another state is refused. */
@@ -104,12 +104,4 @@ async function within<T>(io: Io, work: Promise<T>): Promise<T> {
   } finally {
     timer.cancel();
   }
-}
-
-/** Where no browser can be opened, the printed address is left. */
-async function openBrowser({ env, cwd }: Io, address: string): Promise<void> {
-  const { runForInput } = await import("../../os/user-programs.ts");
-  const program = process.platform === "darwin" ? "open" : "xdg-open";
-  if (program === "xdg-open" && !env.DISPLAY && !env.WAYLAND_DISPLAY) return;
-  await runForInput([program, address], { cwd, env, timeoutMs: BROWSER_MS, input: "" });
 }

@@ -62,6 +62,7 @@ export const METHODS = {
   try_model: async () => (await import("./try-model.ts")).tryModel,
   gc: async () => (await import("./gc.ts")).gc,
   daemon_status: async () => (await import("./daemon-status.ts")).daemonStatus,
+  open_dashboard: async () => (await import("./open-dashboard.ts")).openDashboard,
   shutdown: async () => (await import("./shutdown.ts")).shutdown,
 };
 

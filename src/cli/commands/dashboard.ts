@@ -1,0 +1,31 @@
+/** `rnix dashboard`: opens the page that shows all runs. */
+
+import { defineCommand } from "../command.ts";
+import { EXIT, usageError } from "../exit.ts";
+import { bool, count } from "../flags.ts";
+import { refuseInsideRun, withWire } from "../io.ts";
+import { openBrowser } from "../system/open-browser.ts";
+
+const MAX_PORT = 65_535;
+
+export default defineCommand({
+  about: "Open the page that shows what runs, what it did, what it cost, and what waits for you",
+  flags: {
+    port: count("listen there; by default a free port, the same until the daemon ends", "N"),
+    "no-browser": bool("print the address only"),
+  },
+  examples: [{ line: "rnix dashboard", about: "prints an address that works once, and opens it" }],
+  notes: [
+    "The daemon serves it on 127.0.0.1 only. The address has a token that is good once, for five minutes; then the browser has a cookie.",
+    "It is for a person: inside a run it is refused.",
+  ],
+  async run(io, flags) {
+    await refuseInsideRun(io, "dashboard");
+    if ((flags.port ?? 0) > MAX_PORT)
+      throw usageError(`--port: expected at most ${MAX_PORT}, got ${flags.port}`);
+    const { url } = await withWire(io, (wire) => wire.request("open_dashboard", { port: flags.port }));
+    io.stdout.write(`${url}\n`);
+    if (!flags["no-browser"]) await openBrowser(io, url);
+    return EXIT.ok;
+  },
+});

@@ -1,0 +1,84 @@
+/** A question of a run, whole, with what can be answered. */
+
+import { useSignal } from "@preact/signals";
+import { type Ask, act, now } from "./page-api.ts";
+import { elapsed } from "./page-format.ts";
+
+interface Answer {
+  choices: string[];
+  text?: string;
+}
+
+export function AskCard({ ask }: { ask: Ask }) {
+  const problem = useSignal("");
+  const given = useSignal<readonly Answer[]>(ask.questions.map(() => ({ choices: [] })));
+  const send = (answers: readonly Answer[]): void => {
+    act("answer_user", { request_id: ask.request_id, answers, via: "dashboard" }).catch((error: Error) => {
+      problem.value = error.message;
+    });
+  };
+  const set = (at: number, answer: Answer): void => {
+    given.value = given.value.map((one, i) => (i === at ? answer : one));
+  };
+  const { call, questions } = ask;
+  const isOne = questions.length === 1 && !questions[0]?.multi;
+  return (
+    <section class="ask" aria-label={`Question of ${ask.agent}`}>
+      <p class="facts">
+        <a href={`#/run/${ask.uuid}`}>{ask.intent || ask.agent}</a>
+        <span>asked {elapsed(now.value - ask.asked_at_ms)} ago</span>
+        {ask.until_ms !== null && <span>{elapsed(ask.until_ms - now.value)} left</span>}
+      </p>
+      {call && (
+        <>
+          <h2>{call.tool ?? "A call"}</h2>
+          <pre>{call.subject}</pre>
+          {call.why && call.why.length > 0 && <p class="doing">asked because {call.why.join(", ")}</p>}
+        </>
+      )}
+      {questions.map((question, at) => (
+        <fieldset key={question.question}>
+          <legend>{question.question}</legend>
+          {question.text && (
+            <input
+              aria-label={`Text for: ${question.question}`}
+              placeholder="Say more, or answer in your own words"
+              onInput={(event) =>
+                set(at, { ...(given.value[at] ?? { choices: [] }), text: event.currentTarget.value })
+              }
+            />
+          )}
+          <div class="actions">
+            {question.options.map(({ id, label, about }) => {
+              const chosen = given.value[at]?.choices.includes(id) ?? false;
+              const press = (): void => {
+                const before = given.value[at] ?? { choices: [] };
+                const others = question.multi ? before.choices.filter((one) => one !== id) : [];
+                const answer = { ...before, choices: chosen && question.multi ? others : [...others, id] };
+                if (isOne) send([answer]);
+                else set(at, answer);
+              };
+              return (
+                <button
+                  type="button"
+                  key={id}
+                  title={about}
+                  aria-pressed={isOne ? undefined : chosen}
+                  onClick={press}
+                >
+                  {label}
+                </button>
+              );
+            })}
+          </div>
+        </fieldset>
+      ))}
+      {(!isOne || questions[0]?.options.length === 0) && (
+        <button type="button" onClick={() => send(given.value)}>
+          Answer
+        </button>
+      )}
+      {problem.value !== "" && <p role="alert">{problem}</p>}
+    </section>
+  );
+}

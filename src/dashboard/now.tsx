@@ -1,0 +1,205 @@
+/** The view Now: every run in a group by what it is, the questions first. */
+
+import { computed, signal, useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { SIGPAUSE, SIGRESUME, SIGTERM } from "../lib/signals.ts";
+import { AskCard } from "./ask-card.tsx";
+import { act, asks, live, now, type Run, read } from "./page-api.ts";
+import { clock, cost, count, elapsed } from "./page-format.ts";
+
+const ENDED = 100;
+const SIGNALS = { kill: SIGTERM, pause: SIGPAUSE, continue: SIGRESUME } as const;
+
+/** Ended runs, read again when a live one goes. */
+const ended = signal<readonly Run[]>([]);
+
+type Group = "waits" | "running" | "parked" | "failed" | "done";
+
+/** From what the record says, never from a flag of the page. */
+function groupOf(run: Run, asking: ReadonlySet<string>): Group {
+  if (asking.has(run.uuid)) return "waits";
+  if (run.status === "suspended") return run.suspended?.wake.on === "answer" ? "waits" : "parked";
+  if (run.ended_at_ms === null) return run.is_paused ? "parked" : "running";
+  return run.exit_code === 0 ? "done" : "failed";
+}
+
+const TITLES: Record<Group, string> = {
+  waits: "Waiting for you",
+  running: "Running",
+  parked: "Parked",
+  failed: "Failed",
+  done: "Done",
+};
+
+const groups = computed(() => {
+  const asking = new Set(asks.value.map(({ uuid }) => uuid));
+  const all = new Map([...ended.value.map((run) => [run.uuid, run] as const), ...live.value]);
+  const roots = [...all.values()].filter(({ parent_uuid }) => parent_uuid === null || !all.has(parent_uuid));
+  const grouped = Map.groupBy(roots, (run) => groupOf(run, asking));
+  const children = Map.groupBy(all.values(), ({ parent_uuid }) => parent_uuid ?? "");
+  return { grouped, children };
+});
+
+export function Now() {
+  const alive = live.value.size;
+  useEffect(() => {
+    void read<{ processes: Run[] }>("list_all_procs", {
+      all_projects: true,
+      newest: true,
+      limit: ENDED,
+    }).then(({ processes }) => {
+      ended.value = processes.filter(({ ended_at_ms }) => ended_at_ms !== null).toReversed();
+    });
+  }, [alive]);
+  const { grouped, children } = groups.value;
+  const order: Group[] = ["waits", "running", "parked", "failed", "done"];
+  return (
+    <>
+      <h1>Now</h1>
+      {asks.value.map((ask) => (
+        <AskCard key={ask.request_id} ask={ask} />
+      ))}
+      {order.map((group) => {
+        const runs = grouped.get(group) ?? [];
+        if (runs.length === 0) return null;
+        return (
+          <section key={group} aria-label={TITLES[group]}>
+            <h2>
+              {TITLES[group]} <span class="number">{runs.length}</span>
+            </h2>
+            <ul class={`runs ${group}`}>
+              {runs.map((run) => (
+                <Row key={run.uuid} run={run} group={group} childrenOf={(uuid) => children.get(uuid) ?? []} />
+              ))}
+            </ul>
+          </section>
+        );
+      })}
+      {grouped.size === 0 && <p class="empty">Nothing has run yet: rnix spawn "…"</p>}
+    </>
+  );
+}
+
+interface RowProps {
+  run: Run;
+  group: Group;
+  childrenOf(uuid: string): readonly Run[];
+}
+
+function Row({ run, group, childrenOf }: RowProps) {
+  const since = run.ended_at_ms ?? (run.is_paused ? run.paused_at_ms : run.created_at_ms);
+  const took =
+    run.ended_at_ms === null && !run.is_paused && run.elapsed_at_ms
+      ? now.value - run.elapsed_at_ms
+      : run.elapsed_ms;
+  const below = childrenOf(run.uuid);
+  return (
+    <li>
+      <div class="row">
+        <a href={`#/run/${run.uuid}`} class="title">
+          {run.workflow?.label ?? run.intent}
+        </a>
+        <p class="facts">
+          <span>{run.agent}</span>
+          <span>{run.model}</span>
+          <span>step {run.steps}</span>
+          <span>{count(run.tokens_used)} tokens</span>
+          <span>{cost(run.cost_usd)}</span>
+          <span>{elapsed(took)}</span>
+          <span title={clock(since)}>since {elapsed(now.value - since)}</span>
+        </p>
+        <p class="doing">{stateText(run)}</p>
+        {(run.units ?? []).map((unit) => (
+          <span key={unit.id} class="unit" title={unit.description}>
+            {unit.kind} {unit.status}
+          </span>
+        ))}
+        {run.parent_uuid === null && <Actions run={run} group={group} />}
+      </div>
+      {below.length > 0 && (
+        <ul class="runs">
+          {below.map((child) => (
+            <Row key={child.uuid} run={child} group={group} childrenOf={childrenOf} />
+          ))}
+        </ul>
+      )}
+    </li>
+  );
+}
+
+export function stateText(run: Run): string {
+  if (run.is_paused && run.ended_at_ms === null) return "paused";
+  if (run.status === "suspended") {
+    const until = run.suspended?.wake.at_ms ?? run.suspended?.wake.until_ms;
+    return `${run.suspended?.reason ?? "suspended"}${until === undefined ? "" : `, until ${clock(until)}`}`;
+  }
+  if (run.ended_at_ms === null) return run.doing?.text ?? run.status;
+  return run.error ? `${run.exit_reason}: ${run.error.message}` : (run.exit_reason ?? "");
+}
+
+/** What can be done with a run as it is. A failure is shown beside the buttons. */
+export function Actions({ run, group }: { run: Run; group: Group | "any" }) {
+  const problem = useSignal("");
+  const message = useSignal("");
+  const go =
+    (method: string, more: object = {}) =>
+    () => {
+      problem.value = "";
+      act(method, { uuid: run.uuid, ...more }).catch((error: Error) => {
+        problem.value = error.message;
+      });
+    };
+  const isLive = run.ended_at_ms === null;
+  const isParked = run.status === "suspended";
+  if (!isLive && !isParked && group !== "failed") return null;
+  return (
+    <div class="actions">
+      {isLive && !run.is_paused && (
+        <button type="button" onClick={go("signal_tree", { signal: SIGNALS.pause })}>
+          Pause
+        </button>
+      )}
+      {isLive && run.is_paused && (
+        <button type="button" onClick={go("signal_tree", { signal: SIGNALS.continue })}>
+          Continue
+        </button>
+      )}
+      {isLive && (
+        <button type="button" onClick={go("suspend")}>
+          Suspend
+        </button>
+      )}
+      {!isLive && (
+        <button type="button" onClick={go("resume")}>
+          Resume
+        </button>
+      )}
+      {(isLive || isParked) && (
+        <button type="button" class="danger" onClick={go("signal_tree", { signal: SIGNALS.kill })}>
+          Kill
+        </button>
+      )}
+      {isLive && (
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            const text = message.value.trim();
+            if (text === "") return;
+            message.value = "";
+            go("send_message", { text })();
+          }}
+        >
+          <input
+            aria-label={`Message to ${run.agent}`}
+            placeholder="Message…"
+            value={message}
+            onInput={(event) => {
+              message.value = event.currentTarget.value;
+            }}
+          />
+        </form>
+      )}
+      {problem.value !== "" && <p role="alert">{problem}</p>}
+    </div>
+  );
+}

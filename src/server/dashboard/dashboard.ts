@@ -1,0 +1,214 @@
+/** The dashboard: a page on loopback, served by the daemon. It shows what the methods answer, and does what they do. */
+
+import { timingSafeEqual } from "node:crypto";
+import type { Clock } from "../../lib/clock.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { Caller } from "../connection/caller.ts";
+import type { Peer } from "../connection/connection.ts";
+import { METHODS, type Method } from "../methods/method-table.ts";
+import type { Services } from "../services.ts";
+import { ChangeFeed } from "./change-feed.ts";
+import { type PageFile, pageFiles } from "./page-files.ts";
+
+/** Methods that only read: by GET. */
+const READS: ReadonlySet<string> = new Set<Method>([
+  ...(["list_all_procs", "show", "list_steps", "get_step_detail", "get_step_prompt"] as const),
+  ...(["diff", "show_workflow", "unit_output"] as const),
+]);
+/** Methods that act: by POST from the page alone. */
+const ACTS: ReadonlySet<string> = new Set<Method>([
+  ...(["signal_tree", "suspend", "resume", "send_message", "answer_user", "stop_unit", "undo"] as const),
+]);
+
+const TOKEN_MS = 5 * 60_000;
+const MAX_TOKENS = 20;
+const MAX_BODY = 256 * 1024;
+/** Characters of an answer from which on it is compressed. */
+const COMPRESSED = 8_192;
+const SESSION_S = 30 * 24 * 3600;
+
+const HEADERS = {
+  "content-security-policy":
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  "x-content-type-options": "nosniff",
+  "referrer-policy": "no-referrer",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+  "cache-control": "no-store",
+};
+
+/**
+ * Owns the port and the sessions, which end with the daemon. Who comes with a token that a person has got from
+ * `rnix dashboard` has a session; any other request gets 401.
+ */
+export class Dashboard {
+  readonly #services: () => Services;
+  readonly #clock: Clock;
+  /** By token: until when it can be used, once. */
+  readonly #tokens = new Map<string, number>();
+  readonly #sessions = new Set<string>();
+  #server: Bun.Server<undefined> | undefined;
+  #feed: ChangeFeed | undefined;
+
+  constructor(services: () => Services, clock: Clock) {
+    this.#services = services;
+    this.#clock = clock;
+  }
+
+  /** An address that opens the page once, within five minutes. Starts the server at the first call. */
+  open(port: number): { url: string } {
+    this.#server ??= this.#listen(port);
+    const token = secret();
+    for (const [old, until] of this.#tokens) if (until < this.#clock.now()) this.#tokens.delete(old);
+    const [oldest] = this.#tokens.keys();
+    if (this.#tokens.size >= MAX_TOKENS && oldest !== undefined) this.#tokens.delete(oldest);
+    this.#tokens.set(token, this.#clock.now() + TOKEN_MS);
+    return { url: `http://127.0.0.1:${this.#server.port}/?token=${token}` };
+  }
+
+  async close(): Promise<void> {
+    this.#feed?.close();
+    await this.#server?.stop(true);
+    this.#server = undefined;
+  }
+
+  #listen(port: number): Bun.Server<undefined> {
+    try {
+      return Bun.serve({
+        hostname: "127.0.0.1",
+        port,
+        idleTimeout: 0,
+        maxRequestBodySize: MAX_BODY,
+        fetch: (request) => this.#answer(request),
+        error: () =>
+          new Response("a fault of rnix itself: rnix daemon logs has more", {
+            status: 500,
+            headers: HEADERS,
+          }),
+      });
+    } catch (cause) {
+      throw new SyscallError(
+        "UNAVAILABLE",
+        `The port ${port} can't be opened on 127.0.0.1. Give another by --port.`,
+        {
+          cause,
+        },
+      );
+    }
+  }
+
+  async #answer(request: Request): Promise<Response> {
+    const url = new URL(request.url);
+    const own = `127.0.0.1:${this.#server?.port}`;
+    // A name that another site has pointed here (DNS rebinding) is no name of ours.
+    if (request.headers.get("host") !== own) return refused(421, `expected the host ${own}`);
+    const origin = request.headers.get("origin");
+    if (origin !== null && origin !== `http://${own}`) return refused(403, "a page of another origin");
+    const token = url.searchParams.get("token");
+    if (token !== null) return this.#signIn(token, url);
+    if (!this.#isSignedIn(request))
+      return refused(401, "open it with the address that rnix dashboard prints");
+    if (url.pathname === "/api/changes") return this.#changes(request);
+    if (url.pathname.startsWith("/api/")) return this.#call(request, url);
+    return file((await pageFiles()).get(url.pathname === "/" ? "/index.html" : url.pathname));
+  }
+
+  /** The token is used up; the address becomes a clean one. */
+  #signIn(token: string, url: URL): Response {
+    const until = this.#tokens.get(token);
+    this.#tokens.delete(token);
+    if (until === undefined || until < this.#clock.now())
+      return refused(401, "this address was used or is too old: rnix dashboard prints another");
+    const session = secret();
+    this.#sessions.add(session);
+    const cookie = `${this.#cookie}=${session}; HttpOnly; SameSite=Strict; Path=/; Max-Age=${SESSION_S}`;
+    return new Response(null, {
+      status: 303,
+      headers: { ...HEADERS, location: url.pathname, "set-cookie": cookie },
+    });
+  }
+
+  #isSignedIn(request: Request): boolean {
+    const cookies = (request.headers.get("cookie") ?? "").split(/;\s*/);
+    const given =
+      cookies.find((one) => one.startsWith(`${this.#cookie}=`))?.slice(this.#cookie.length + 1) ?? "";
+    return [...this.#sessions].some((known) => isSame(known, given));
+  }
+
+  /** Cookies of all ports of a host are one jar. */
+  get #cookie(): string {
+    return `rnix_${this.#server?.port}`;
+  }
+
+  async #call(request: Request, url: URL): Promise<Response> {
+    const name = url.pathname.slice("/api/".length);
+    const isRead = request.method === "GET" && READS.has(name);
+    if (!isRead && !(request.method === "POST" && ACTS.has(name))) return refused(404, `no method ${name}`);
+    // A form of another site could post; only our page sends this header, which needs our origin.
+    if (!isRead && request.headers.get("content-type") !== "application/json")
+      return refused(415, "expected application/json");
+    const text = isRead ? (url.searchParams.get("payload") ?? "{}") : await request.text();
+    try {
+      const payload: unknown = JSON.parse(text);
+      return json(await this.#run(name, payload, request.signal), 200, request);
+    } catch (thrown) {
+      if (thrown instanceof SyntaxError) return refused(400, "the payload is no JSON");
+      if (!(thrown instanceof SyscallError)) throw thrown;
+      return json({ error: { code: thrown.code, message: thrown.message } }, 422);
+    }
+  }
+
+  /** As the user's own client. */
+  async #run(name: string, payload: unknown, gone: AbortSignal): Promise<unknown> {
+    const load = Object.entries(METHODS).find(([known]) => known === name)?.[1];
+    if (load === undefined) throw new SyscallError("NOT_FOUND", `There is no method ${name}.`);
+    const { run } = await load();
+    let answer: unknown;
+    const peer: Peer = {
+      async send(line) {
+        if ("ok" in line && line.ok) answer = line.payload;
+      },
+      gone,
+      watch: () => undefined,
+    };
+    const caller: Caller = { unit: () => undefined, service: () => null, gone };
+    const call = { payload, services: this.#services(), caller, peer, id: undefined, take: () => undefined };
+    await run({ ...call, accepted: false });
+    return answer;
+  }
+
+  /** Server-sent events: the live processes and open questions, whole at first, then what has changed. */
+  #changes(request: Request): Response {
+    this.#feed ??= new ChangeFeed(this.#services(), this.#clock);
+    const headers = { ...HEADERS, "content-type": "text/event-stream" };
+    return new Response(this.#feed.open(request.signal), { headers });
+  }
+}
+
+function file(found: PageFile | undefined): Response {
+  if (!found) return refused(404, "no such page");
+  return new Response(found.bytes, { headers: { ...HEADERS, "content-type": found.type } });
+}
+
+/** Compressed where that is worth it and the browser takes it. */
+function json(value: unknown, status = 200, request?: Request): Response {
+  const text = JSON.stringify(value ?? null);
+  const headers = { ...HEADERS, "content-type": "application/json" };
+  const takesGzip = request?.headers.get("accept-encoding")?.includes("gzip") === true;
+  if (text.length < COMPRESSED || !takesGzip) return new Response(text, { status, headers });
+  const bytes = Bun.gzipSync(Buffer.from(text), { level: 3 });
+  return new Response(bytes, { status, headers: { ...headers, "content-encoding": "gzip" } });
+}
+
+function refused(status: number, why: string): Response {
+  return new Response(`${why}\n`, { status, headers: { ...HEADERS, "content-type": "text/plain" } });
+}
+
+function secret(): string {
+  return Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("base64url");
+}
+
+function isSame(known: string, given: string): boolean {
+  const [a, b] = [Buffer.from(known), Buffer.from(given)];
+  return a.length === b.length && timingSafeEqual(a, b);
+}

@@ -1,0 +1,140 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { installed } from "../../support/installed.ts";
+import { until } from "../../support/until.ts";
+import { Machine } from "../support/machine.ts";
+import { firstUserMessage } from "../support/requests.ts";
+import { detach } from "../support/runs.ts";
+import { bash, calls, says } from "../support/scenes.ts";
+import { faultsOf, launch } from "./browser.ts";
+
+/** The address that the command prints. */
+async function address(machine: Machine): Promise<string> {
+  return (await machine.ok(["dashboard", "--no-browser"])).stdout.trim();
+}
+
+describe("who may come in", () => {
+  test("only with the token, once; no other host, no other origin, no method that is not in the table", async () => {
+    await using machine = new Machine();
+    const url = new URL(await address(machine));
+    const own = url.origin;
+    expect(url.hostname).toBe("127.0.0.1");
+    expect((await fetch(own)).status).toBe(401);
+    expect((await fetch(`${own}/?token=wrong`)).status).toBe(401);
+    const first = await fetch(url, { redirect: "manual" });
+    expect(first.status).toBe(303);
+    expect(first.headers.get("location")).toBe("/");
+    const cookie = first.headers.get("set-cookie") ?? "";
+    expect(cookie).toMatch(/^rnix_\d+=[\w-]{43}; HttpOnly; SameSite=Strict; Path=\//);
+    expect((await fetch(url, { redirect: "manual" })).status).toBe(401);
+    const headers = { cookie: cookie.split(";")[0] ?? "" };
+    const page = await fetch(own, { headers });
+    expect(page.status).toBe(200);
+    expect(page.headers.get("content-security-policy")).toStartWith("default-src 'none'; script-src 'self'");
+    expect((await fetch(own, { headers: { ...headers, host: "evil.example" } })).status).toBe(421);
+    expect((await fetch(own, { headers: { ...headers, origin: "https://evil.example" } })).status).toBe(403);
+    const show = `${own}/api/show?payload=${encodeURIComponent('{"uuid":"none"}')}`;
+    expect((await fetch(show, { headers })).status).toBe(422);
+    expect((await fetch(show)).status).toBe(401);
+    expect((await fetch(`${own}/api/spawn`, { headers, method: "POST", body: "{}" })).status).toBe(404);
+    expect((await fetch(`${own}/api/signal_tree`, { headers })).status).toBe(404);
+    const form = { method: "POST", headers: { ...headers, "content-type": "text/plain" }, body: "{}" };
+    expect((await fetch(`${own}/api/signal_tree`, form)).status).toBe(415);
+    expect((await fetch(`${own}/../../etc/passwd`, { headers })).status).toBe(404);
+  });
+
+  test("no program of a run gets an address", async () => {
+    await using machine = new Machine();
+    await machine.play({ inside: [bash("rnix dashboard --no-browser; echo code $?"), says("done")] });
+    const { stdout } = await machine.ok(["spawn", "inside", "--output", "jsonl"]);
+    expect(stdout).not.toContain("token=");
+    expect(stdout).toContain("it is refused inside a run");
+  });
+});
+
+const PICTURE = join(import.meta.dir, "../../../docs/pictures/dashboard.png");
+
+const hasBrowser = installed("chromium");
+
+describe.skipIf(!hasBrowser)("the page", () => {
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await launch();
+  }, 60_000);
+  afterAll(() => browser?.close());
+
+  const open = async (machine: Machine, width = 1200, height = 900): Promise<Page> => {
+    const page = await browser.newPage({ viewport: { width, height } });
+    await page.goto(await address(machine));
+    return page;
+  };
+
+  test("shows runs in groups, live, and the steps of one", async () => {
+    await using machine = new Machine();
+    const held = Promise.withResolvers<void>();
+    await machine.model(async (request) => {
+      const intent = firstUserMessage(request);
+      if (intent.startsWith("quick")) return { text: "at once" };
+      if (request.assistantMessages === 0) return bash("echo one");
+      await held.promise;
+      return { text: "at last" };
+    });
+    await machine.ok(["spawn", "quick work"]);
+    const page = await open(machine);
+    await page.getByRole("region", { name: "Done" }).getByRole("link", { name: "quick work" }).waitFor();
+    expect(page.url()).not.toContain("token");
+    await detach(machine, "slow work");
+    const running = page.getByRole("region", { name: "Running" });
+    await running.getByRole("link", { name: "slow work" }).waitFor();
+    await running.getByRole("link", { name: "slow work" }).click();
+    await page.getByRole("button", { name: /echo one/ }).waitFor();
+    held.resolve();
+    await page.getByRole("status").getByText("completed").waitFor();
+    await page.getByRole("region", { name: "Answer" }).getByText("at last").waitFor();
+    await page.getByRole("button", { name: /echo one/ }).click();
+    const body = page.getByRole("region", { name: "Step 1" });
+    await body.getByText("one", { exact: true }).waitFor();
+    await body.getByRole("button", { name: "What the model was sent" }).click();
+    await body.getByText("slow work").first().waitFor();
+    expect(await faultsOf(page)).toEqual([]);
+    await page.close();
+  }, 90_000);
+
+  test("a question is answered by its button; a run is paused, continued and killed; on a phone", async () => {
+    await using machine = new Machine();
+    await machine.play({
+      asker: [bash("touch made"), says("done")],
+      long: [calls(["Bash", { command: "sleep 600" }]), says("never")],
+    });
+    await detach(machine, "asker", "--ask", "Bash", "--on-ask", "park");
+    await detach(machine, "long");
+    const page = await open(machine, 390, 844);
+    const ask = page.getByRole("region", { name: /^Question of/ });
+    await ask.getByText("touch made", { exact: true }).waitFor();
+    expect(await faultsOf(page)).toEqual([]);
+    expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
+    if (process.env.UPDATE_DOCS) await page.screenshot({ path: PICTURE });
+    await ask.getByRole("button", { name: /^yes/i }).first().click();
+    await until(() => machine.has("made"), "the file of the allowed command");
+    await ask.waitFor({ state: "detached" });
+    const long = page.getByRole("listitem").filter({ hasText: "long" }).first();
+    await long.getByRole("button", { name: "Pause" }).click();
+    await page.getByRole("region", { name: "Parked" }).getByText("paused").waitFor();
+    await page.getByRole("button", { name: "Continue" }).click();
+    await page.getByRole("region", { name: "Running" }).getByRole("button", { name: "Kill" }).click();
+    await page
+      .getByRole("region", { name: "Failed" })
+      .getByText(/terminated/)
+      .waitFor();
+    await page.close();
+  }, 90_000);
+
+  test("a daemon that is gone is said to be gone", async () => {
+    await using machine = new Machine();
+    const page = await open(machine);
+    await machine.ok(["daemon", "stop"]);
+    await page.getByRole("alert").getByText("has not answered").waitFor();
+    await page.close();
+  }, 60_000);
+});
