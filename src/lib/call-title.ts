@@ -75,11 +75,11 @@ function short(text: string, cwd: string): string {
   return more.some((other) => other.trim() !== "") ? `${inside} …` : inside;
 }
 
-function cutTitle(text: string): string {
-  return text.length <= MAX_TITLE
+export function cutTitle(text: string, most = MAX_TITLE): string {
+  return text.length <= most
     ? text
     : `${text
-        .slice(0, MAX_TITLE - 1)
+        .slice(0, most - 1)
         .toWellFormed()
         .trimEnd()}…`;
 }

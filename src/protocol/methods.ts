@@ -16,4 +16,5 @@ export type * from "./record.ts";
 export type * from "./replay.ts";
 export * from "./request.ts";
 export type * from "./run.ts";
+export type * from "./story.ts";
 export type * from "./stream.ts";

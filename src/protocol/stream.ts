@@ -5,6 +5,7 @@ import type { Activity, ChildState, LogEntry, ProgressEvent } from "../run/live-
 import type { AskClosed, AskUser } from "./ask.ts";
 import type { DamagedLines, ProcRef } from "./fields.ts";
 import type { Receipt } from "./receipt.ts";
+import type { StoryLine } from "./story.ts";
 
 export type { Activity, ChildState };
 
@@ -63,6 +64,7 @@ export type StreamEvent =
         end?: Omit<Receipt, "result" | "output">;
       };
     }
+  | { type: "run_event"; payload: StoryLine }
   /** The run, or a run below it, asks a person. Also sent at attach, for each open question. */
   | { type: "ask_user"; payload: AskUser }
   /** The question is over: another client answered, its time is over, or its call has ended (`verdict` is null). */

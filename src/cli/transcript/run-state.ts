@@ -108,6 +108,7 @@ export class RunState {
         this.#calls.answered(event.payload, now);
         return [];
       case "error":
+      case "run_event":
       case "syscall_event":
       case "eof":
         return [];

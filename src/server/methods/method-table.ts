@@ -38,6 +38,7 @@ export const METHODS = {
   attach: async () => (await import("./attach.ts")).attach,
   attach_debug: async () => (await import("./attach-debug.ts")).attachDebug,
   attach_log: async () => (await import("./attach-log.ts")).attachLog,
+  run_events: async () => (await import("./run-events.ts")).runEvents,
   list_events: async () => (await import("./list-events.ts")).listEvents,
   list_steps: async () => (await import("./list-steps.ts")).listSteps,
   get_step_detail: async () => (await import("./get-step-detail.ts")).getStepDetail,

@@ -286,6 +286,7 @@ export class RunWriter {
       if (!this.#stepOpen && this.#journalDurable) this.#emptyJournal();
       await this.#inbox?.close();
       this.#closed();
+      for (const written of this.#watchers) written();
     } finally {
       this.#logs.get(JOURNAL)?.close();
     }

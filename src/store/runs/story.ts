@@ -4,7 +4,7 @@ import { eventsOfJournal, eventsOfStep, type RunEvent } from "../../run/events.t
 import type { UnitLine } from "../../run/unit-schema.ts";
 import type { ChangeLine } from "../changes/change-log.ts";
 import { CHANGES } from "../changes/object-store.ts";
-import type { LogPage } from "../files/read-log.ts";
+import type { LineFaults, LogPage } from "../files/read-log.ts";
 import { INBOX, JOURNAL, STEPS, UNITS } from "./run-files.ts";
 import type { FaultCollector, Page } from "./run-records.ts";
 import type { RunStore } from "./run-store.ts";
@@ -35,6 +35,8 @@ export class StoryReader {
   readonly #lost: FaultCollector | undefined;
   /** Where the files continue that only grow. */
   readonly #pages = new Map<string, Page>();
+  /** What is wrong with the files that are read from their beginning each time. */
+  readonly #again = new Map<string, LineFaults>();
   /** Read, and not returned yet. */
   #pending: StoryEvent[] = [];
   #after: number;
@@ -72,8 +74,7 @@ export class StoryReader {
       await this.#page(UNITS, (page) => this.#records.units(this.#uuid, page)),
       await this.#records.states(this.#uuid),
     ];
-    this.#lost?.add(JOURNAL, journal);
-    this.#lost?.add(INBOX, inbox);
+    this.#again.set(JOURNAL, journal).set(INBOX, inbox);
     const open = more ? [] : eventsOfJournal(journal.records).filter(({ step }) => step > this.#recorded);
     this.#add([
       ...steps.records.flatMap((record) => [...eventsOfStep(record), ...(record.waits ?? [])]),
@@ -84,6 +85,11 @@ export class StoryReader {
       ...states,
     ]);
     return this.#take(end);
+  }
+
+  /** Reports what of the files that may shrink can't be read. */
+  end(): void {
+    for (const [file, faults] of this.#again) this.#lost?.add(file, faults);
   }
 
   async #page<T>(file: string, read: (page: Page) => Promise<LogPage<T>>): Promise<LogPage<T>> {
