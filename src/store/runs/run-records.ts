@@ -19,7 +19,6 @@ import { numberOf } from "./line-numbers.ts";
 import { UUID } from "./own-run.ts";
 import { keyOfThisProcess, type RecordKey } from "./record-key.ts";
 import type { RecordSeal } from "./record-seal.ts";
-import { located } from "./relocate.ts";
 import { EVENTS, INBOX, INFO, JOURNAL, META, STEPS, UNITS } from "./run-files.ts";
 import type {
   InboxLine,
@@ -94,15 +93,19 @@ export class RunRecords {
     const { ProcInfo, RecordedDataDir } = await schemas();
     const what = `${INFO} of run ${uuid}`;
     const seal = this.sealOf(uuid);
-    const info = await readDurable(
+    let recordedIn = this.dataDir;
+    const read = await readDurable(
       join(this.dir(uuid), INFO),
       (text): ProcInfo => {
         const { foreign: _foreign, moved_from: _movedFrom, ...said } = parseDocument(ProcInfo, text, what);
         if (!seal.isSealed(INFO, text)) return { ...said, foreign: true };
-        return located(said, parseDocument(RecordedDataDir, text, what).data_dir, this.dataDir);
+        recordedIn = parseDocument(RecordedDataDir, text, what).data_dir;
+        return said;
       },
       this.fs,
     );
+    const isHere = read === null || recordedIn === this.dataDir;
+    const info = isHere ? read : (await import("./relocate.ts")).located(read, recordedIn, this.dataDir);
     if (info === null || info.uuid === uuid) return info;
     throw new SyscallError(
       "INVALID",
