@@ -1,5 +1,6 @@
 /** What commands are called in reasons and rules: the program with its subcommand, what it may do, which options it may get. */
 
+import { basename } from "node:path";
 import { harmlessProgram, isVersionOnly } from "./harmless-programs.ts";
 import { beginsAsOption, namesIn, type Word } from "./shell-lexer.ts";
 
@@ -147,7 +148,7 @@ const SWEEPING: ReadonlyMap<string | undefined, RegExp> = new Map([
 
 /** The option with which it does more than change the files that it is given. */
 export function sweepingOption(program: string | undefined, args: readonly Word[]): RegExp | undefined {
-  const option = SWEEPING.get(program);
+  const option = SWEEPING.get(program && basename(program));
   return option && args.some(({ text }) => option.test(text)) ? option : undefined;
 }
 

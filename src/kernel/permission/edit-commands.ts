@@ -1,9 +1,11 @@
 /** Shell commands that only change files of the project: the mode `edits` does not ask for them. */
 
-import { join } from "node:path";
+import { lstatSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
 import type { CallView } from "./call-view.ts";
 import { sweepingOption } from "./command-kinds.ts";
 import { isHarmlessScript } from "./harmless-commands.ts";
+import { linksBelow } from "./links-below.ts";
 import type { Rule } from "./rule.ts";
 import { evaluatingBuiltin } from "./shell-builtins.ts";
 import { beginsAsOption, MARK, namesIn, type Word } from "./shell-lexer.ts";
@@ -44,7 +46,7 @@ export function isEdit(command: SimpleCommand, view: CallView): boolean {
 }
 
 /** Programs whose operands are files that they change. */
-const FILE_PROGRAMS = namesIn("rm rmdir mv cp ln touch mkdir chmod chown tee truncate shred unlink");
+const FILE_PROGRAMS = namesIn("rm rmdir mv cp ln touch mkdir chmod chown tee truncate shred unlink find");
 
 /**
  * Whether a rule of an "always" covers the files that the command changes in each of these folders: those of the project,
@@ -52,25 +54,34 @@ const FILE_PROGRAMS = namesIn("rm rmdir mv cp ln touch mkdir chmod chown tee tru
  */
 export function coversFiles(
   rule: Rule,
-  { words: [program, ...args] }: SimpleCommand,
+  { words: [first, ...args] }: SimpleCommand,
   folders: readonly string[] | null,
   view: CallView,
 ): boolean {
-  if (program === undefined || !FILE_PROGRAMS.has(program.text) || /[ (]\//.test(rule.text)) return true;
-  const sweeping = sweepingOption(program.text, args);
+  const program = basename(first?.text ?? "");
+  if (program === "xargs") return !args.some(({ text }) => FILE_PROGRAMS.has(basename(text)));
+  if (!FILE_PROGRAMS.has(program) || / \//.test(rule.text)) return true;
+  const sweeping = sweepingOption(program, args);
   if (sweeping && !rule.text.split(/[ ()]/).some((word) => sweeping.test(word))) return false;
   return args.every((word) =>
     /^-/.test(word.form)
       ? /^--?[\w-]*$/.test(word.form)
-      : folders?.every((folder) => isOfProject(word, program.text, view.forFile("Write", "", folder))),
+      : folders?.every((folder) => isOfProject(word, program, view.forFile("Write", "", folder))),
   );
 }
 
 /** A pattern may name files of one folder. Only `rm` has no option with a path, which a file's name could be. */
 function isOfProject(word: Word, program: string, view: CallView): boolean {
-  if (!word.dynamic) return view.isFileOfProject(word.text);
   const { form } = word;
   const isNames = form.includes(MARK.glob) && !form.includes("/", form.indexOf(MARK.glob));
   const folder = isNames && (program === "rm" || !beginsAsOption(form)) ? fileOf(word, new Map()) : null;
-  return folder !== null && view.isFileOfProject(join(folder, "x"));
+  const path = word.dynamic ? folder && join(folder, "x") : word.text;
+  if (path === null || !view.isFileOfProject(path)) return false;
+  return !/^(?:mv|cp)$/.test(program) || !holdsLinks(resolve(view.cwd, word.dynamic ? dirname(path) : path));
+}
+
+/** In another folder, a relative link leads elsewhere. */
+function holdsLinks(path: string): boolean {
+  const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink();
+  return isLink === true || linksBelow(path, ["*"], true)?.length !== 0;
 }

@@ -88,8 +88,10 @@ class Walk {
     this.#judge = judge;
     this.#variables = variables;
     this.#line = line;
-    const repeats = line.some((command) => command.compound && command.words[0]?.text === "cd");
-    this.#folders = repeats ? null : [view.cwd];
+    const isAnywhere = line.some(({ compound, words: [first] }) =>
+      first?.text === "cd" ? compound : /^(?:pushd|popd|chdir)$/.test(first?.text ?? ""),
+    );
+    this.#folders = isAnywhere ? null : [view.cwd];
   }
 
   step(command: SimpleCommand): Need[] {

@@ -1,4 +1,8 @@
 import { describe, expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { realTarget } from "../../../src/kernel/permission/call-view.ts";
 import { type Call, type Facts, Permissions } from "../../../src/kernel/permission/permissions.ts";
 import type { AskMode } from "../../../src/lib/ask-modes.ts";
 import { callOf } from "./call-of.ts";
@@ -662,7 +666,10 @@ describe("the star of an always covers no option that may run a program", () => 
 
 describe("an always for a program that changes files covers those of the project", () => {
   const programs = ["rm", "mv", "cp", "ln", "touch", "mkdir", "tee", "chmod"];
-  const always = [...programs.map((name) => `Bash(${name} *)`), "Bash(rm -rf build)", "Bash(rm -rf dist/*)"];
+  const always = [
+    ...["pushd", "/bin/rm", "xargs", ...programs].map((name) => `Bash(${name} *)`),
+    ...["Bash(find . -delete)", "Bash(xargs rm)", "Bash(rm -rf build)", "Bash(rm -rf dist/*)"],
+  ];
   grid(
     "only",
     { mode: "outside", always },
@@ -707,6 +714,11 @@ describe("an always for a program that changes files covers those of the project
           "(cd ..; rm -rf build)",
           "cd - && touch a",
           "cd src && ln -s ../x ../a",
+          "pushd .. && rm a",
+          "/bin/rm ../a",
+          "/bin/rm -r a",
+          "cd ..; find . -delete",
+          "(cd ..) && chmod -R 755 a",
         ],
         ...[
           "cp /etc/passwd a",
@@ -726,6 +738,26 @@ describe("an always for a program that changes files covers those of the project
       ].map((line) => `Bash(${line})`),
     },
   );
+  test("and moves no link, which would lead elsewhere", () => {
+    const project = mkdtempSync(join(realpathSync(tmpdir()), "rnix-links-"));
+    try {
+      mkdirSync(join(project, "deep/er"), { recursive: true });
+      symlinkSync("../../x", join(project, "deep/er/link"));
+      const facts = { ...FACTS, projectDir: project, cwd: project, realPath: realTarget };
+      const rights = Permissions.of({ ...facts, allow: ["*"], deny: [] })
+        .asking([], "outside")
+        .allowAlways(always, "run");
+      const isAsked = (line: string): boolean => rights.asks(callOf(facts, `Bash(${line})`)) !== null;
+      expect(["mv deep/er/link l && rm l/a", "mv deep d", "cp -r deep/* d"].map(isAsked)).toEqual([
+        true,
+        true,
+        true,
+      ]);
+      expect(["mv a b && rm b", "rm deep/er/link/a"].map(isAsked)).toEqual([false, false]);
+    } finally {
+      rmSync(project, { recursive: true });
+    }
+  });
   grid(
     "unless it names another path itself",
     { mode: "outside", always: ["Bash(rm /tmp/x/*)"] },
@@ -763,7 +795,10 @@ describe("always offers", () => {
     ["Bash(git tag -s v1)", ["Bash(git tag -s v1)"]],
     ["Bash(sh -c 'rm a')", []],
     ["Bash(sh build.sh)", ["Bash(sh build.sh)"]],
-    ["Bash(xargs rm)", ["Bash(xargs rm)"]],
+    ["Bash(xargs rm)", []],
+    ["Bash(/bin/rm ../a)", []],
+    ["Bash(find . -delete)", []],
+    ["Bash(find build -delete)", ["Bash(find build -delete)"]],
     ["Bash(env X=1 make)", ["Bash(env X=1 make)"]],
     ["Bash(git push --receive-pack=./x)", ["Bash(git push --receive-pack=./x)"]],
     ["Bash(git config core.pager x)", ["Bash(git config core.pager x)"]],
