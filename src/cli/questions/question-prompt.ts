@@ -6,8 +6,8 @@ import type { AskAnswer, AskClosed, AskUser } from "../../protocol/methods.ts";
 import type { Io } from "../io.ts";
 import type { SendAnswer } from "../output/run-output.ts";
 import { type Style, styleOf } from "../output/style.ts";
-import { Question } from "./question.ts";
-import { closedLine, headLines, questionLines, timeLeft } from "./question-text.ts";
+import { headLines, Question, questionLines } from "./question.ts";
+import { closedLine, timeLeft } from "./question-text.ts";
 
 /** A line that comes sooner was typed before the question was seen. */
 const HELD_MS = 1_000;

@@ -4,7 +4,6 @@ import type { AskClosed, AskedCall, AskUser, AskVerdict } from "../../protocol/m
 import { callText } from "../output/call-text.ts";
 import { firstLines, formatElapsed, oneLine, printable } from "../output/format.ts";
 import type { Style } from "../output/style.ts";
-import { choiceText, type Question } from "./question.ts";
 
 /** Maximum lines of a command or input in a question. */
 const MAX_LINES = 20;
@@ -47,23 +46,6 @@ export function wholeLines({ call, questions }: AskUser): string[] {
   const { input_chars: left } = call;
   const note = left === undefined ? [] : [`(its input of ${left} characters is too long to be shown)`];
   return [...calledText(call).split("\n"), ...changeLines(call), ...note];
-}
-
-/** Who asks, what and why. `more`: behind the first line. */
-export function headLines(ask: AskUser, { bold, dim, yellow }: Style, more = ""): string[] {
-  const call = ask.call ? wholeLines(ask).map((line) => `  ${bold(line)}`) : [];
-  const why = whyLines(ask).map((line) => dim(`  ${line}`));
-  return [`${yellow(`? ${askerText(ask)} needs your answer`)}${dim(more)}`, ...call, ...why];
-}
-
-/** One question below its head, with its choices. */
-export function questionLines(question: Question, { bold }: Style): string[] {
-  const { isPermission, text, asked, usual } = question;
-  return [
-    ...(isPermission ? [] : text.split("\n").map(bold)),
-    ...asked.options.map(choiceText),
-    ...(isPermission || usual === null ? [] : [`an empty answer, or none: ${usual}`]),
-  ].map((line) => `  ${line}`);
 }
 
 /** Whether `rnix asks` and the plain question show only a part of the call. */

@@ -3,6 +3,8 @@
 import { splitToolRules } from "../../lib/tool-rules.ts";
 import type { AskAnswer, AskQuestion, AskUser } from "../../protocol/methods.ts";
 import { printable } from "../output/format.ts";
+import type { Style } from "../output/style.ts";
+import { askerText, wholeLines, whyLines } from "./question-text.ts";
 
 /** The letters that select the options of a permission. */
 const LETTERS: Readonly<Record<string, string>> = { y: "yes", a: "always", p: "always_project", n: "no" };
@@ -123,6 +125,23 @@ export class Question {
 /** `2 Postgres  a server`: a choice by its number. */
 export function choiceText({ label, about }: Choice, at: number): string {
   return `${at + 1} ${printable(label)}${about ? `  ${printable(about)}` : ""}`;
+}
+
+/** Who asks, what and why. `more`: behind the first line. */
+export function headLines(ask: AskUser, { bold, dim, yellow }: Style, more = ""): string[] {
+  const call = ask.call ? wholeLines(ask).map((line) => `  ${bold(line)}`) : [];
+  const why = whyLines(ask).map((line) => dim(`  ${line}`));
+  return [`${yellow(`? ${askerText(ask)} needs your answer`)}${dim(more)}`, ...call, ...why];
+}
+
+/** One question below its head, with its choices. */
+export function questionLines(question: Question, { bold }: Style): string[] {
+  const { isPermission, text, asked, usual } = question;
+  return [
+    ...(isPermission ? [] : text.split("\n").map(bold)),
+    ...asked.options.map(choiceText),
+    ...(isPermission || usual === null ? [] : [`an empty answer, or none: ${usual}`]),
+  ].map((line) => `  ${line}`);
 }
 
 function isAlways(id: string): boolean {
