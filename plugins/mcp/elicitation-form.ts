@@ -1,6 +1,6 @@
 /** The form of an MCP server's question to the user, as questions of ours and as its answer. */
 
-import type { AskQuestion, AskReply } from "rnix/plugin";
+import type { Ask, AskQuestion, AskReply } from "rnix/plugin";
 import { z } from "zod";
 
 const Choices = z.array(z.object({ const: z.string(), title: z.string().optional() })).optional();
@@ -18,9 +18,11 @@ export const Form = z.object({ properties: z.record(z.string(), Field), required
 type Form = z.infer<typeof Form>;
 
 const YES = "Yes";
+/** Of one list. */
+const MAX_QUESTIONS = 10;
 
 /** One question for each field; for a form without fields, whether to agree. */
-export function questionsOf(asker: string, { properties }: Form): AskQuestion[] {
+function questionsOf(asker: string, { properties }: Form): AskQuestion[] {
   const fields = Object.entries(properties);
   if (fields.length === 0) return [{ question: asker, options: [{ label: YES }, { label: "No" }] }];
   return fields.map(([name, field]) => ({
@@ -31,17 +33,27 @@ export function questionsOf(asker: string, { properties }: Form): AskQuestion[] 
   }));
 }
 
-/** null when the user has declined, or left out a field that is required. */
-export function answersOf(
+/** Asks in lists of MAX_QUESTIONS. Returns null when the user has declined, or left out a field that is required. */
+export async function askedForm(ask: Ask, asker: string, form: Form): Promise<Record<string, Value> | null> {
+  const questions = questionsOf(asker, form);
+  const answers: AskReply["answers"] = [];
+  for (let at = 0; at < questions.length; at += MAX_QUESTIONS) {
+    const reply = await ask.ask(questions.slice(at, at + MAX_QUESTIONS));
+    if (reply.by !== "user") return null;
+    answers.push(...reply.answers);
+  }
+  return contentOf(form, answers);
+}
+
+function contentOf(
   { properties, required = [] }: Form,
-  reply: AskReply,
+  answers: AskReply["answers"],
 ): Record<string, Value> | null {
-  if (reply.by !== "user") return null;
   const fields = Object.entries(properties);
-  if (fields.length === 0) return reply.answers[0]?.answer[0] === YES ? {} : null;
+  if (fields.length === 0) return answers[0]?.answer[0] === YES ? {} : null;
   const content: Record<string, Value> = {};
   for (const [index, [name, field]] of fields.entries()) {
-    const answer = reply.answers[index]?.answer ?? [];
+    const answer = answers[index]?.answer ?? [];
     if (answer.length > 0) content[name] = fieldValue(field, answer);
     else if (required.includes(name)) return null;
   }

@@ -8,7 +8,7 @@ import {
   ProtocolErrorCode,
 } from "@modelcontextprotocol/client";
 import type { OpenContext } from "rnix/plugin";
-import { answersOf, Form, questionsOf } from "./elicitation-form.ts";
+import { askedForm, Form } from "./elicitation-form.ts";
 import type { ServerSettings } from "./settings.ts";
 
 /** Characters of a server's question in the notice about it. */
@@ -43,10 +43,7 @@ export function answerRequests(client: Client, settings: ServerSettings, asked: 
     const { context } = settings.elicitation === "ask" ? (asked.call() ?? {}) : {};
     if (context?.ask && context.process.attended) {
       const form = Form.parse(isForm ? params.requestedSchema : { properties: {} });
-      const content = answersOf(
-        form,
-        await context.ask.ask(questionsOf(`MCP server ${settings.name}: ${question}`, form)),
-      );
+      const content = await askedForm(context.ask, `MCP server ${settings.name}: ${question}`, form);
       if (content) return isForm ? { action: "accept", content } : { action: "accept" };
       asked.notice(`The MCP server asked the user ${quoted(question)}. The user declined.`);
       return { action: "decline" };

@@ -101,8 +101,8 @@ describe("rnix mcp add", () => {
       expect([args, (await machine.run(["mcp", "add", "other", ...args])).code]).toEqual([args, code]);
     }
     expect(machine.read(own)).toBe(text);
-    const untested = ["mcp", "add", "docs", "--no-test", "--url", "http://127.0.0.1:1/mcp"];
-    await machine.ok([...untested, "--header", "Authorization: Bearer $" + "{KEY}"]);
+    const untested = ["mcp", "add", "docs", "--no-test", "http://127.0.0.1:1/mcp"];
+    await machine.ok([...untested, "-H", "Authorization: Bearer $" + "{KEY}"]);
     expect(machine.read(own)).toEndWith(
       "  docs:\n    url: http://127.0.0.1:1/mcp\n    headers:\n      Authorization: Bearer $" + "{KEY}\n",
     );

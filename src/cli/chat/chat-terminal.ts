@@ -121,6 +121,8 @@ class ChatTerminal {
     );
     const off = this.#io.onSignal("SIGINT", () => this.#ctrlC());
     this.#describe();
+    // Reads the names of MCP servers, which are known a moment later.
+    void chat.commands;
     try {
       const past = await this.#start.past(chat);
       const mode = this.#start.options.ask_mode;

@@ -68,7 +68,7 @@ export default defineCommand({
   flags: {},
   examples: [
     { line: "rnix mcp list", about: "where each comes from, and whether it is trusted" },
-    { line: "rnix mcp add docs --url https://example.com/mcp", about: "writes it into your mcp.yaml" },
+    { line: "rnix mcp add docs https://example.com/mcp", about: "writes it into your mcp.yaml" },
     { line: "rnix mcp test github", about: "whether it starts, and what it has" },
     { line: "rnix mcp logs github", about: "what it has printed" },
     { line: "rnix mcp serve", about: "offers Rnix itself to another MCP client" },

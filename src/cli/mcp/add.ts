@@ -11,35 +11,41 @@ const inProject = bool("in the project's .rnix/mcp.yaml, not in your own file");
 const serverName = { name: "NAME", about: "of the server" };
 
 export const add = defineCommand({
-  about: "Add an MCP server to your mcp.yaml: a command behind --, or --url; starts it to check it",
+  about: "Add an MCP server to your mcp.yaml: a command behind --, or a URL; starts it to check it",
   args: [
     serverName,
     { name: "COMMAND", about: "the program and its arguments, behind --", optional: true, many: true },
   ],
   flags: {
     url: text("the address of an HTTP server", "URL"),
-    header: list("a header of its requests", "NAME: VALUE"),
-    env: pairs("a variable of the program"),
+    header: list("a header of its requests", "NAME: VALUE", { short: "H" }),
+    env: pairs("a variable of the program", { short: "e" }),
     project: inProject,
     "no-test": bool("do not start it"),
   },
   examples: [
     { line: "rnix mcp add files -- npx -y @modelcontextprotocol/server-filesystem .", about: "a program" },
-    { line: "rnix mcp add docs --url https://example.com/mcp", about: "a server at an address" },
+    { line: "rnix mcp add docs https://example.com/mcp", about: "a server at an address" },
     {
       line: `rnix mcp add gh --env 'GITHUB_TOKEN=\${GITHUB_TOKEN}' -- github-mcp-server stdio`,
       about: "with a key that stays outside of the file",
     },
   ],
+  explainFlag: (flag) =>
+    flag === "--transport" ? ": an address is reached by HTTP, a command by stdio" : undefined,
   notes: [
     `\${NAME} in a value stands for a variable of your environment or of ~/.config/rnix/env. Write secrets so: then the file has no key in it.`,
     "A server that does not start is not added. One of the project needs rnix trust before it can be started. It is for a person: inside a run it is refused.",
   ],
-  async run(io, flags, [name = "", command, ...args]) {
+  async run(io, flags, [name = "", ...words]) {
     await refuseInsideRun(io, "mcp add");
-    const { url, header, env, project, "no-test": untested } = flags;
+    const { header, env, project, "no-test": untested } = flags;
+    // Other programs take the URL as the command.
+    const isAddress = flags.url === undefined && words.length === 1 && /^https?:\/\//.test(words[0] ?? "");
+    const url = isAddress ? words[0] : flags.url;
+    const [command, ...args] = isAddress ? [] : words;
     if ((url === undefined) === (command === undefined))
-      throw usageError("expected either a command behind -- or --url");
+      throw usageError("expected either a command behind -- or a URL");
     if (url === undefined ? header.length > 0 : Object.keys(env).length > 0)
       throw usageError("--header is for --url, and --env for a command");
     const headers = Object.fromEntries(header.map(headerOf));
