@@ -3,8 +3,10 @@
 import { runCommandLine } from "./cli/cli.ts";
 import { hideSecrets } from "./cli/system/hide-secrets.ts";
 import { systemIo } from "./cli/system/system.ts";
+import { BRIDGE } from "./proxy/bridge-mode.ts";
 
 const args = process.argv.slice(2);
+if (args[0] === BRIDGE) await (await import("./proxy/bridge.ts")).runBridge(args.slice(1));
 const io = systemIo();
 // A tool of a run must not read the caller's keys from a command that waits.
 if (args[0] !== "version") await hideSecrets();

@@ -76,6 +76,8 @@ const Request = z.lazy(() => z.strictObject({ ...Fields, replace: z.boolean().op
 /** What a job made by a run may do: at most what that run could. The server fills it in and applies it. */
 const Rights = z.object({
   permissions: PermissionRecord,
+  /** The hosts that programs of the run reach. */
+  network: z.array(z.string()).optional(),
   ...limitsNamed(() => z.number().nullable()),
 });
 export type JobRights = z.infer<typeof Rights>;

@@ -3,6 +3,7 @@
 import type { Clock } from "../lib/clock.ts";
 import type { Children } from "../os/children.ts";
 import type { GuardedFolder, History, Schedule, Search } from "../plugin/index.ts";
+import type { Resolve } from "../proxy/addresses.ts";
 import type { RunStore } from "../store/runs/run-store.ts";
 import type { ProcInfo } from "../store/runs/schema.ts";
 import type { Asker } from "./asks/asks.ts";
@@ -25,6 +26,8 @@ export interface KernelPorts {
   uuid(): string;
   pids: { next(): PID };
   children: Children;
+  /** Absent: no network can be limited. */
+  network?: NetworkPorts;
   /** The records of one data folder; the same object for the same folder. */
   runs(dataDir: string): RunStore;
   /** The runs on disk, for drivers that read them. */
@@ -62,6 +65,15 @@ export interface KernelPorts {
   log?(level: "debug" | "info" | "warn", source: string, text: string): void;
   /** Logs what the program behind a mount prints. Absent: `log` gets it. */
   mountLog?(mount: string, text: string): void;
+}
+
+/** What the kernel needs to limit the network of a run's programs. */
+export interface NetworkPorts {
+  /** The folder for the sockets of proxies. Its path is short: that of a socket has a limit. */
+  folder: string;
+  /** The command line that starts this binary. */
+  program: readonly string[];
+  resolve: Resolve;
 }
 
 /** The process that uses the service `schedule`. */

@@ -18,6 +18,8 @@ const ON_UNITS =
 const PROVIDER = "which provider to use; rnix providers lists them";
 const ALLOW = "allow only these tools, such as Read,Grep or Bash(git *)";
 const DENY = "refuse these tools";
+const NETWORK =
+  "what programs of the run reach: on, off, or hosts such as example.com, *.example.com, example.com:443";
 const SKILL = "load this skill into the prompt";
 
 /** An option has this name in requests and in the code. Flags are shown in this order. */
@@ -135,6 +137,17 @@ export const RUN_OPTIONS = {
     choices: ["auto", "required", "off"],
     agent: true,
     help: { spawn: "whether programs must run in a sandbox (there is none yet: required exits 69)" },
+  },
+  network: {
+    kind: "list",
+    hint: "HOST",
+    agent: true,
+    init: true,
+    process: true,
+    inherited: true,
+    recorded: "options",
+    shown: "network",
+    help: { spawn: NETWORK, chat: NETWORK },
   },
   trust: {
     kind: "switch",

@@ -1,6 +1,6 @@
 /** Puts this binary, as `rnix`, on the PATH of the programs of runs. */
 
-import { mkdirSync, readdirSync, rmSync, symlinkSync } from "node:fs";
+import { mkdirSync, readdirSync, rmSync, statSync, symlinkSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { errnoOf } from "../lib/error-detail.ts";
 
@@ -54,9 +54,21 @@ function isCompiled(): boolean {
 
 let compiled: boolean | undefined;
 
-/** Also when its file has been replaced by another build meanwhile. */
+/** The command line that starts this binary again. */
+export function ownCommand(): string[] {
+  return isCompiled() ? [runningBinary()] : [process.execPath, Bun.main];
+}
+
+/** Its file; /proc names it when another build has replaced that, but not to a program in another user namespace. */
 function runningBinary(): string {
-  return process.platform === "linux" ? `/proc/${process.pid}/exe` : process.execPath;
+  if (process.platform !== "linux") return process.execPath;
+  const running = `/proc/${process.pid}/exe`;
+  return inodeOf(process.execPath) === inodeOf(running) ? process.execPath : running;
+}
+
+function inodeOf(path: string): string | undefined {
+  const found = statSync(path, { throwIfNoEntry: false });
+  return found && `${found.dev}:${found.ino}`;
 }
 
 function namesIn(folder: string): string[] {

@@ -118,12 +118,6 @@ describe("the request", () => {
     expect(io.sessions).toEqual([]);
   });
 
-  test.each(["--network"])("%s is not supported yet, so it is unknown", async (flag) => {
-    const { code, err } = await spawn(["x", flag]);
-    expect(code).toBe(64);
-    expect(err).toContain(`unknown flag ${flag}`);
-  });
-
   test("--detach and --no-daemon exclude each other", async () => {
     expect((await spawn(["x", "--detach", "--no-daemon"])).code).toBe(64);
   });

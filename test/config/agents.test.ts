@@ -134,7 +134,8 @@ describe("a mistake in an agent's files is INVALID and names its position", () =
   test.each([
     ["an unknown key", "max_stps: 5\n", "3:1", 'did you mean "max_steps"?'],
     ["an unknown key further in", "models:\n  provder: x\n", "4:3", 'did you mean "provider"?'],
-    ["a key of a later version", "network: off\n", "3:1", "does not work in this version"],
+    ["a key of a later version", "supervise: x\n", "3:1", "does not work in this version"],
+    ["a number for hosts", "network: 5\n", "3:10", "expected a list of texts"],
     ["a server without a name", "mcp: [{ required: false }]\n", "3:7", "expected a server's name"],
     ["one model for a list of them", "models: { fallback: gpt }\n", "3:21", "a list of models"],
     ["a provider without a model", "models: { fallback: [openai/] }\n", "3:22", "or provider/model"],

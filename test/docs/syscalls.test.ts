@@ -37,7 +37,9 @@ const entries = document.interfaces.flatMap(({ syscalls }) => syscalls);
 /** The events that it names as no syscalls. */
 const OTHERS = (/under names that are no syscalls:([^.]*)\./.exec(document.common)?.[1] ?? "")
   .split(/[\s,]+/)
-  .filter((word) => /^(Supervisor[A-Z]|(Compact|TakeBack|Interrupt|SetModel|SetMode|EndChat)$)/.test(word))
+  .filter((word) =>
+    /^(Supervisor[A-Z]|(Compact|TakeBack|Interrupt|SetModel|SetMode|EndChat|Connect)$)/.test(word),
+  )
   .sort();
 
 describe("the document", () => {

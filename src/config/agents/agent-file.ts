@@ -11,7 +11,7 @@ import { parseStockYaml } from "../files/yaml.ts";
 export const AGENT_FILE = "agent.yaml";
 
 /** Keys of the format that this version does not support. */
-const LATER = ["network", "supervise"];
+const LATER = ["supervise"];
 
 /** In `deferred_skills`: every skill. In `mcp`: every trusted server. */
 export const EVERY = "*";

@@ -1,6 +1,6 @@
 /** Run options as keys of configuration files. */
 
-import type { z } from "zod";
+import { z } from "zod";
 import { keyOf, objectOf, optionOf } from "../../options/option-list.ts";
 import type { FileKey, FileValue, OptionName } from "../../options/option-types.ts";
 import { choice, flag, limit, text, texts } from "./values.ts";
@@ -17,7 +17,8 @@ function schemaOf(name: OptionName): z.ZodType {
   if (setting) return limit(setting);
   if (choices) return choice(choices);
   if (kind === "switch") return flag();
-  return kind === "list" || kind === "rules" ? texts() : text();
+  if (kind === "list") return z.preprocess((value) => (typeof value === "string" ? [value] : value), texts());
+  return kind === "rules" ? texts() : text();
 }
 
 /** The options that a file has, by their names. */

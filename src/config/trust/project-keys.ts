@@ -53,6 +53,7 @@ export const PROJECT_KEYS = {
     ...trusted("no server is mounted for it; a run that requires one is refused, exit 64", "mcp"),
     ...limits(...AGENT_SETTINGS),
     sandbox: { class: "narrows", until: "`required` counts" },
+    network: { class: "reads", until: "the same: it only limits" },
     ...trusted("a run with it is refused, exit 64", "checks"),
   },
   "agents/*/instructions.md": reads("text"),

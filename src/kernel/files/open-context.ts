@@ -19,6 +19,7 @@ import { pluginFolders } from "../../store/files/plugin-folders.ts";
 import { PluginStore, recoveredText } from "../../store/plugin-store.ts";
 import type { DeviceEntry } from "../../vfs/registry.ts";
 import type { KernelPorts } from "../kernel-ports.ts";
+import type { RunNetworks } from "../network/run-networks.ts";
 import type { OpenAs } from "../permission/file-grant.ts";
 import type { ServedTools } from "../process/live-state.ts";
 import type { Process } from "../process/process.ts";
@@ -47,6 +48,7 @@ interface OpenContextPorts
   /** Notifies the process's model in its next step. Durable when it returns. */
   inbox(proc: Process, source: string, text: string): Promise<void>;
   windows: Pick<EffectWindows, "begin">;
+  networks: Pick<RunNetworks, "confined">;
   /** Keeps the files that tools change, for undo. */
   changes: {
     writing(proc: Process, file: string): Promise<void>;
@@ -149,7 +151,10 @@ export class OpenContexts {
     }
     if (entry.needs.includes("units") && proc.pid !== 0) {
       const units = this.#ports.units(proc, call?.tool);
-      services.units = { ...units, start: (request) => units.start(quiet(request)) };
+      services.units = {
+        ...units,
+        start: async (request) => units.start(await this.#confined(proc, quiet(request))),
+      };
     }
     if (entry.needs.includes("ask")) services.ask = this.#ports.ask(proc, call?.id, signal);
     if (entry.needs.includes("llm"))
@@ -199,13 +204,19 @@ export class OpenContexts {
     const over = this.#ports.windows.begin(proc, "program");
     try {
       const redactor = (): Redactor => proc.secrets.byteStream();
-      const child = await this.#start(proc, { ...request, env }, { call, callKey, redactor });
+      const confined = await this.#confined(proc, { ...request, env });
+      const child = await this.#start(proc, confined, { call, callKey, redactor });
       void child.exited().then(over, over);
       return child;
     } catch (thrown) {
       over();
       throw thrown;
     }
+  }
+
+  /** The request within the network of the process. */
+  #confined<R extends Pick<ExecRequest, "argv" | "env">>(proc: Process, request: R): Promise<R> {
+    return this.#ports.networks.confined(proc, request, (bridge) => this.#start(proc, bridge, {}));
   }
 
   /**

@@ -5,6 +5,7 @@ import { keyOf, OPTION_NAMES, objectOf, optionOf } from "../../options/option-li
 import type { ProcessOptions } from "../../options/option-types.ts";
 import { budgetOf } from "../../options/process-options.ts";
 import { SyscallError } from "../../plugin/index.ts";
+import { withinParent } from "../../proxy/host-rules.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import type { BudgetLimits, TreeBudget } from "../budget/budget.ts";
 import { factsOf } from "../permission/facts.ts";
@@ -88,8 +89,10 @@ export function settledOptions(
       (setting && Reflect.get(opts.limits, keyOf(name)));
     return [[name, value] as const];
   });
+  const own = { ...objectOf<ProcessOptions>(settled) };
+  const network = withinParent(parent?.spec.opts.network, opts.network ?? own.network);
   // A chat ends when the user ends it: no attempt is left for a failed check.
-  return { ...objectOf<ProcessOptions>(settled), ...(opts.chat && { check_attempts: 1 }) };
+  return { ...own, ...(network && { network }), ...(opts.chat && { check_attempts: 1 }) };
 }
 
 /** A cost limit requires a known price. */

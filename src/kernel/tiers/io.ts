@@ -14,6 +14,7 @@ import { ModelGate } from "../llm/model-gate.ts";
 import type { PluginRequests } from "../llm/plugin-requests.ts";
 import { OutputSchema } from "../loop/output-schema.ts";
 import { MountManager } from "../mount-manager.ts";
+import { RunNetworks } from "../network/run-networks.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import { Drain, WaitingCalls } from "../tools/open-calls.ts";
@@ -37,8 +38,10 @@ export function buildIo(core: Core) {
     beginEffects: (proc) => windows.begin(proc, "program"),
     reported: (uuid) => core.mailed?.(uuid),
   });
+  const networks = new RunNetworks(core);
   const openContexts: OpenContexts = new OpenContexts({
     ...core,
+    networks,
     windows,
     changes,
     units: (proc, tool) => units.service(proc, tool),
@@ -77,6 +80,7 @@ export function buildIo(core: Core) {
     openContexts.make(proc, entry, as, access, proc.signal);
   return {
     ...core,
+    networks,
     openContexts,
     makeContext,
     units,

@@ -2,6 +2,7 @@
 
 import type { z } from "zod";
 import { withDeadline } from "../../lib/cancellation.ts";
+import { withMessage } from "../../lib/error-detail.ts";
 import { issueText } from "../../lib/issue-text.ts";
 import {
   type Data,
@@ -30,7 +31,7 @@ export type CallState = ToolCallRecord["state"];
  * result. Fails with TIMEOUT at the tool's deadline. Keys are redacted in its result and in its error.
  */
 export async function callDevice(
-  { files, children, warn }: Pick<Io, "files" | "children" | "warn">,
+  { files, children, networks, warn }: Pick<Io, "files" | "children" | "networks" | "warn">,
   proc: Process,
   call: ToolCall,
   target: ProcessTool,
@@ -53,9 +54,13 @@ export async function callDevice(
   const input = JSON.stringify({ op: target.tool.op ?? target.tool.name, ...call.input });
   const exchanged = { path, by, input: plain ? undefined : input, ms, late };
   try {
-    return await exchange(files, proc, exchanged, until, async (fd, signal) =>
+    const result = await exchange(files, proc, exchanged, until, async (fd, signal) =>
       proc.secrets.hide(await readText(files, proc, fd, signal)),
     );
+    return result + networks.takeRefused(proc);
+  } catch (thrown) {
+    const refused = networks.takeRefused(proc);
+    throw refused && thrown instanceof SyscallError ? withMessage(thrown, thrown.message + refused) : thrown;
   } finally {
     // The call was made. The end of the process ends what is left of its programs.
     await children

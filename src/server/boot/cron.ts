@@ -91,7 +91,8 @@ function lazySchedule(make: () => Promise<Schedule>): Schedule {
 /** What a run that makes a job hands down: its rights and limits. */
 function callingRun(run: NonNullable<ScheduleCaller["run"]>, jobId: string | null): CallingRun {
   const { uuid, agent, permissions, provider, model } = run;
-  const rights = { permissions, ...limitsNamed((limit) => run[limit]) };
+  const { network } = run.options;
+  const rights = { permissions, network, ...limitsNamed((limit) => run[limit]) };
   const isKnown = provider !== "" && model !== "";
   return { uuid, agent, jobId, rights, model: isKnown ? { provider, model } : null };
 }

@@ -1,7 +1,10 @@
 /** Builds the kernel of a server. */
 
+import { dirname, join } from "node:path";
 import { Kernel } from "../../kernel/kernel.ts";
 import { descriptorLimit } from "../../os/descriptors.ts";
+import { ownCommand } from "../../os/own-program.ts";
+import { systemResolve } from "../../proxy/addresses.ts";
 import { version } from "../../version.ts";
 import { mountLog } from "../daemon/mount-log.ts";
 import { modelRequestLimit } from "../daemon/request-limit.ts";
@@ -52,6 +55,7 @@ export function startKernel(
     uuid: () => Bun.randomUUIDv7(),
     pids,
     children,
+    network: { folder: join(dirname(user.socket), "net"), program: ownCommand(), resolve: systemResolve },
     runs: open,
     history: driverHistory(history),
     search: (plugin, project) =>

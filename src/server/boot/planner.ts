@@ -1,12 +1,16 @@
 /** Gathers what the plans of runs need. */
 
+import { tmpdir } from "node:os";
 import type { Project } from "../../config/project/project.ts";
 import type { ChildEffects } from "../../kernel/lifetime/child-effects.ts";
+import { runShortProgram } from "../../os/short-program.ts";
 import type { SpawnPorts } from "../plan/plan-spawn.ts";
 import type { KernelPort } from "./kernel-port.ts";
 import type { Machine } from "./machine.ts";
 import type { OpenedProjects } from "./projects.ts";
 import type { Records } from "./records.ts";
+
+const PROBE_MS = 10_000;
 
 /** Opens the planner: what `planSpawn`, `planResume` and `planChild` need of the other parts. */
 export function openPlanner(
@@ -15,6 +19,8 @@ export function openPlanner(
   { workspaces, keys }: OpenedProjects,
   port: KernelPort,
 ): SpawnPorts {
+  /** Found out once, by a program in a namespace: the presence of a tool decides nothing. */
+  let problem: Promise<string | null> | undefined;
   return {
     workspaces,
     clock,
@@ -32,5 +38,16 @@ export function openPlanner(
     },
     services: (project: Project, type: string) => port.kernel.mounts.services(project, type),
     remember: (project: Project) => projects.remember(project),
+    networkProblem() {
+      problem ??= import("../../proxy/network-door.ts").then((door) =>
+        door.networkProblem(async (argv) => {
+          const program = { argv, cwd: "/", env: {}, timeoutMs: PROBE_MS, maxChars: 300 };
+          const place = { children, clock, spillDir: tmpdir() };
+          const { code, stderr } = await runShortProgram(place, "network-probe", program);
+          return { code, output: stderr };
+        }),
+      );
+      return problem;
+    },
   };
 }

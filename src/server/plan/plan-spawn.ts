@@ -34,6 +34,7 @@ import type { Clock } from "../../lib/clock.ts";
 import { processOptions } from "../../options/process-options.ts";
 import type { HostLease } from "../../plugin/host/lease.ts";
 import { type ListedModel, type OpenContext, SyscallError } from "../../plugin/index.ts";
+import { isLimited } from "../../proxy/host-rules.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import { readAttachments } from "./attachments.ts";
 import { type GivenRules, narrowedServers } from "./narrowed-servers.ts";
@@ -73,6 +74,8 @@ export interface SpawnPorts {
   ): Promise<ListedModel[]>;
   /** Adds the project to the list of known projects. Returns whether the project is new. */
   remember(project: Project): Promise<boolean>;
+  /** Why this machine can't limit the network of a run; null: it can. */
+  networkProblem(): Promise<string | null>;
 }
 
 /** Its notices: parts that are not trusted, skills without their tools. */
@@ -143,6 +146,7 @@ export async function planSpawn(
       ...[...agent.notices, ...mcp.notices, ...servers.notices, ...docNotices, ...devices.notices],
     ];
     const provider = await chooseProvider(grounds, providers, devices, notices);
+    const network = await networkOf(grounds, notices);
     const isUnconfined = [provider, ...(provider.fallbacks ?? [])].some(({ unconfined }) => unconfined);
     if (isUnconfined) notices.push(UNCONFINED);
     const environment = environmentOf(grounds, providers, devices, notices);
@@ -176,6 +180,7 @@ export async function planSpawn(
         sandbox: isUnconfined ? "unconfined" : "none",
         limits: settings.values,
         ...requestedOpts(request),
+        ...network,
       },
     };
   } catch (error) {
@@ -248,6 +253,22 @@ async function chooseProvider(
     parent?.requireEffects({ files: scriptOf(choice.model, request.cwd) });
   if (choice.renewSecret) await choice.secret();
   return choice;
+}
+
+/** Where this machine can't limit a network, the run says so; one that requires a sandbox does not begin. */
+async function networkOf(
+  { request, agent, parent, ports }: Grounds,
+  notices: string[],
+): Promise<Pick<SpawnOpts, "network">> {
+  const asked = request.network ?? agent.network;
+  if (!isLimited(asked) || parent !== undefined) return {};
+  const problem = await ports.networkProblem();
+  if (problem === null) return {};
+  if ((request.sandbox ?? agent.sandbox) === "required") {
+    throw new SyscallError("UNAVAILABLE", `The network of this run can't be limited: ${problem}.`);
+  }
+  notices.push(`network not limited: ${problem}`);
+  return { network: ["on"] };
 }
 
 /** With a base, only the variables of a pipeline that a run needs, unless it inherits or had others. */

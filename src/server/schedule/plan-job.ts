@@ -9,6 +9,7 @@ import type { AgentInfo, SpawnOpts } from "../../kernel/types.ts";
 import { deliveryTarget } from "../../lib/delivery-target.ts";
 import { limitsNamed } from "../../options/process-options.ts";
 import { SyscallError } from "../../plugin/index.ts";
+import { withinParent } from "../../proxy/host-rules.ts";
 import type { JobRef } from "../../store/runs/schema.ts";
 import { requireInside } from "../notify/delivery-file.ts";
 import { addressVariable } from "../plan/keep-address.ts";
@@ -129,6 +130,7 @@ function limited(opts: SpawnOpts, { rights }: StoredJob): SpawnOpts {
   return {
     ...opts,
     within: rights.permissions,
+    network: withinParent(rights.network, opts.network),
     ...limitsNamed((limit) => smaller(opts[limit], rights[limit])),
   };
 }

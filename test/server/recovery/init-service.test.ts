@@ -60,6 +60,7 @@ class Booting implements AsyncDisposable {
         models: unused,
         services: unused,
         remember: unused,
+        networkProblem: unused,
       },
       before: async () => undefined,
       logger: loggerTo((_level, source, text) => this.logged.push(`${source}: ${text}`)),

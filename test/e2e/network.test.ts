@@ -1,0 +1,62 @@
+import { describe, expect, test } from "bun:test";
+import { chmodSync } from "node:fs";
+import { dirname } from "node:path";
+import { installed } from "../support/installed.ts";
+import { Machine } from "./support/machine.ts";
+import { toolResults } from "./support/requests.ts";
+import { bash, says } from "./support/scenes.ts";
+import { receiptOf, recordOf, verdict } from "./support/verdict.ts";
+
+/** Reaches what its environment names as the page, and a host that nothing lists. */
+const FETCH = (page: string): string => `curl -sS ${page}; curl -sS http://refused.test/; echo "code $?"`;
+
+describe.skipIf(!installed("bwrap", "nsenter", "curl"))("rnix spawn --network", () => {
+  test("lets programs reach what is listed; a refusal names the entry, to program, model, user and record", async () => {
+    await using page = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("the page\n") });
+    await using machine = new Machine();
+    const at = `127.0.0.1:${page.port}`;
+    const model = await machine.play({ "look it up": [bash(FETCH(`http://${at}/`)), says("done")] });
+    const ended = await machine.run(["spawn", "look it up", "--network", at, "--output", "json"]);
+    const refusal =
+      "The network of this run does not reach refused.test:80: it is not listed. Only the user can allow it: --network refused.test";
+    expect(model.requests.flatMap(toolResults).at(-1)).toBe(`the page\n${refusal}\ncode 0\n[${refusal}]`);
+    expect(ended.stderr).toContain(refusal);
+    const { uuid } = receiptOf(ended);
+    expect(recordOf(machine, uuid).options).toMatchObject({ network: [at] });
+    expect((await machine.run(["show", uuid])).stdout).toContain(`network  ${at}`);
+    const trace = (await machine.run(["strace", uuid])).stdout;
+    expect(trace).toMatch(
+      /Connect\(host="127.0.0.1", port=\d+, .*rule="127.0.0.1:\d+", address="127.0.0.1"\) = ok/,
+    );
+    expect(trace).toContain('Connect(host="refused.test"');
+    expect(machine.strays()).toEqual([]);
+  });
+
+  test("a child and a check reach no more than their run", async () => {
+    await using page = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("the page\n") });
+    await using machine = new Machine();
+    const get = `curl -sSf --noproxy '*' http://127.0.0.1:${page.port}/`;
+    const model = await machine.play({
+      parent: [bash(`rnix spawn child --network on -q; ${get} || echo parent refused`), says("done")],
+      child: [bash(`${get} || echo child refused`), says("child done")],
+    });
+    const args = ["spawn", "parent", "--network", "off", "--check", `! ${get}`, "--output", "json"];
+    expect((await machine.run(args)).code).toBe(0);
+    const results = model.requests.flatMap(toolResults);
+    expect(results.some((text) => text.includes("child refused"))).toBe(true);
+    expect(results.at(-1)).toContain("parent refused");
+    expect(results.join("")).not.toContain("the page");
+  });
+
+  test("where no namespace can be made, the run is not limited and says so", async () => {
+    await using machine = new Machine();
+    await machine.play({ "do it": [says("done")] });
+    const bwrap = machine.write("bin/bwrap", "#!/bin/sh\necho no namespaces here >&2; exit 1\n");
+    chmodSync(bwrap, 0o755);
+    const env = { PATH: `${dirname(bwrap)}:${process.env.PATH}` };
+    const { receipt } = await verdict(machine, ["do it", "--network", "off", "--no-daemon"], { env });
+    expect(receipt.notices).toContainEqual(
+      expect.stringMatching(/^network not limited: .*no namespaces here/),
+    );
+  });
+});
