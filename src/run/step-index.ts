@@ -1,11 +1,12 @@
 /** The index of a run: a line for each of its steps, without their bodies. */
 
 import { didTitle } from "../lib/call-title.ts";
-import type { RunEvent, RunEventOf } from "./events.ts";
 import type { Action, StepRecord } from "./step-schema.ts";
 
 /** A step in short. */
 export interface StepLine {
+  /** The number of its last event: what follows it is streamed from there. Absent: an older Rnix recorded it. */
+  n?: number;
   step: number;
   /** When it began. */
   ts: string;
@@ -20,31 +21,22 @@ export interface StepLine {
   token_count: number;
 }
 
-/** The step that has an answer and no record yet: its calls so far. */
-export interface OpenStepLine extends Omit<StepLine, "action" | "summary"> {
-  open: true;
-}
-
 /**
- * Returns the finished steps of a run in short, then the open one. `cwd`: paths below it are shown relative to it. The
- * action is as the next step shows it: an answer that a check rejected is `text`.
+ * The finished steps of a run in short. The action is as the next step shows it: an answer that a check rejected is
+ * `text`.
  */
-export async function* stepIndex(
-  events: AsyncIterable<RunEvent>,
-  cwd: string,
-): AsyncGenerator<StepLine | OpenStepLine> {
-  let last: StepRecord | undefined;
-  let open: RunEvent[] = [];
-  for await (const event of events) {
-    open.push(event);
-    if (event.t !== "step") continue;
-    if (last) yield lineOf(last, event.record, cwd);
-    last = event.record;
-    open = [];
+export class StepIndex {
+  readonly lines: StepLine[] = [];
+  #last: StepRecord | undefined;
+
+  /** Adds the next step. `cwd`: paths below it are shown relative to it. */
+  add(record: StepRecord, cwd: string): void {
+    const line = this.lines.at(-1);
+    if (line && this.#last) line.action = shownAction(this.#last, record);
+    // The next step changes no other action.
+    this.#last = record.action === "complete" ? record : undefined;
+    this.lines.push(lineOf(record, cwd));
   }
-  if (last) yield lineOf(last, undefined, cwd);
-  const answer = open.find((event) => event.t === "answer");
-  if (answer) yield openLine(answer, open, cwd);
 }
 
 /** The action of a step, as the step after it shows it. */
@@ -53,34 +45,16 @@ export function shownAction({ action, tool_calls }: StepRecord, next: StepRecord
   return tool_calls.length === 0 ? "text" : "tool_call";
 }
 
-function lineOf(record: StepRecord, next: StepRecord | undefined, cwd: string): StepLine {
-  const { step, ts, summary, tool_calls } = record;
+function lineOf(
+  { n, step, ts, action, summary, tool_calls, tokens_used }: StepRecord,
+  cwd: string,
+): StepLine {
   return {
-    ...{ step, ts, action: shownAction(record, next), summary },
+    ...{ ...(n !== undefined && { n }), step, ts, action, summary },
     did: tool_calls.length === 0 ? summary : didTitle(tool_calls, cwd),
     tool_path: tool_calls[0]?.path ?? null,
     has_error: tool_calls.some((call) => call.error !== null),
     duration_ms: Math.round(tool_calls.reduce((sum, call) => sum + call.duration_ms, 0)),
-    token_count: record.tokens_used,
-  };
-}
-
-function openLine(answer: RunEventOf<"answer">, open: readonly RunEvent[], cwd: string): OpenStepLine {
-  const ended = new Map(
-    open.flatMap((event) => (event.t === "call_end" ? [[event.call.id, event.call]] : [])),
-  );
-  const started = new Map(open.flatMap((event) => (event.t === "call_start" ? [[event.id, event]] : [])));
-  const calls = [...started.values()].map((call) => ({
-    ...call,
-    state: ended.get(call.id)?.state ?? "running",
-  }));
-  const done = [...ended.values()];
-  return {
-    ...{ step: answer.step, ts: answer.ts, open: true },
-    did: calls.length === 0 ? answer.message.content.replace(/\s+/g, " ").trim() : didTitle(calls, cwd),
-    tool_path: calls[0]?.path ?? null,
-    has_error: done.some((call) => call.error !== null),
-    duration_ms: Math.round(done.reduce((sum, call) => sum + call.duration_ms, 0)),
-    token_count: answer.usage.input_tokens + answer.usage.output_tokens,
+    token_count: tokens_used,
   };
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { appendFileSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { RunStore } from "../../src/store/runs/run-store.ts";
 import type { StepRecord } from "../../src/store/runs/schema.ts";
@@ -48,4 +48,14 @@ test("steps are paged by number; damaged lines are counted once and named, a lin
   writer.info(procInfo({ ...ended, state: "running", ended_at_ms: null, exit_code: null }));
   const live = await client.request("list_steps", { uuid, after: 1_200 });
   expect(live).toMatchObject({ steps: [{ step: 1_201 }], parse_errors: 1, damaged: [{ lines: [1_201] }] });
+  // A step that a live run adds is listed, and a file that was changed otherwise is read again.
+  appendFileSync(file, "\n");
+  writer.step(stepRecord(1_202));
+  const added = await client.request("list_steps", { uuid, after: 1_200 });
+  expect(added).toMatchObject({ steps: [{ step: 1_201 }, { step: 1_202 }], parse_errors: 2 });
+  writer.info(procInfo(ended));
+  const text = readFileSync(file, "utf8");
+  writeFileSync(file, text.slice(text.indexOf("\n") + 1));
+  const changed = await client.request("list_steps", { uuid, limit: 1 });
+  expect(changed).toMatchObject({ steps: [{ step: 2 }], damaged: [{ missing: 1 }] });
 });

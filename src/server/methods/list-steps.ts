@@ -3,9 +3,6 @@
 import { z } from "zod";
 import { Page, Target } from "../../protocol/fields.ts";
 import type { StepSummary, Unreadable } from "../../protocol/methods.ts";
-import { stepIndex } from "../../run/step-index.ts";
-import { STEPS } from "../../store/runs/run-files.ts";
-import type { FaultCollector } from "../../store/runs/run-records.ts";
 import { damageOf } from "../records/recorded-run.ts";
 import { method } from "./method.ts";
 import { findRun, isLive, recordsOf } from "./shared/find-run.ts";
@@ -23,17 +20,17 @@ export const listSteps = method({
   async handle(payload, services): Promise<{ steps: StepSummary[]; total: number } & Unreadable> {
     const found = await findRun(services, payload);
     const run = await recordsOf(services, found);
-    const { info, records } = run;
+    const { info } = run;
     const { after = 0, limit = PAGE } = payload;
     const changes = payload.changed ? await services.changes.bySteps(run, isLive(found)) : undefined;
-    const steps: StepSummary[] = [];
     const damage = damageOf(run);
-    // The journal of the open step is not listed.
-    const lost: FaultCollector = { add: (file, faults) => file === STEPS && damage.add(file, faults) };
-    for await (const line of stepIndex(records.story(info, lost), info.cwd)) {
-      if (line.step <= after || steps.length >= limit || "open" in line) continue;
-      steps.push({ ...line, ...(changes && { changed: changes.get(line.step) ?? null }) });
-    }
+    const lines = await (await services.history.stepIndexes()).of(run, isLive(found), damage);
+    const first = lines.findIndex(({ step }) => step > after);
+    const page = first < 0 ? [] : lines.slice(first, first + limit);
+    const steps = page.map((line) => ({
+      ...line,
+      ...(changes && { changed: changes.get(line.step) ?? null }),
+    }));
     return { steps, total: info.steps, parse_errors: damage.count, damaged: damage.list() };
   },
 });

@@ -12,6 +12,7 @@ import type { Wake } from "../../store/runs/schema.ts";
 import { asSuspended, asUnreadable, type CrashedRun, readCrashedRun } from "./crashed-run.ts";
 import type { Run, RunReader } from "./recorded-run.ts";
 import { isSelected, type Selection } from "./run-selection.ts";
+import type { StepIndexes } from "./step-indexes.ts";
 
 /** Maximum states of crashed runs in memory. */
 const MAX_CRASHED_RUNS = 1000;
@@ -78,8 +79,17 @@ export class History {
   /** Cached states of runs whose kernel has died, which never change; by UUID, kernel and PID. */
   readonly #crashedRuns = new Map<string, CrashedRun>();
 
+  #stepIndexes: StepIndexes | undefined;
+
   constructor(ports: HistoryPorts) {
     this.#ports = ports;
+  }
+
+  /** The indexes of steps. Made on first use. */
+  async stepIndexes(): Promise<StepIndexes> {
+    const { StepIndexes } = await import("./step-indexes.ts");
+    this.#stepIndexes ??= new StepIndexes();
+    return this.#stepIndexes;
   }
 
   /** A page of the runs, by PID, ascending. A run that can't be read hides no other: it is named in `unreadable`. */
