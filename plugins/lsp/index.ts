@@ -8,6 +8,10 @@ export default definePlugin({
   name: "lsp",
   needs: ["exec", "units"],
   configSchema: SETTINGS,
+  async filesChanged(files, context, signal) {
+    const { newProblems } = await import("./operations.ts");
+    return newProblems(files, context, signal);
+  },
   devices: {
     "/dev/lsp": {
       match: "prefix",

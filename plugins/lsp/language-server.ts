@@ -26,6 +26,8 @@ const INDEXING_MS = 30_000;
 const DIAGNOSTICS_MS = 30_000;
 /** Servers report the kinds of diagnostics one after the other; none says which report is the last. */
 const QUIET_MS = 800;
+/** The DiagnosticSeverity of the protocol. */
+const WARNING = 2;
 /** New files that are opened at once. */
 const MAX_SHOWN = 20;
 /** A server names the diagnostics of whole projects. */
@@ -43,6 +45,8 @@ export class LanguageServer {
   readonly #watched: WatchedFiles;
   /** By URI, with the version of the document that they are of, where the server says so. */
   readonly #diagnostics = new Map<string, PublishDiagnosticsParams>();
+  /** The problems of files, as they were asked for last. */
+  readonly #last = new Map<string, ReadonlySet<string>>();
   readonly #listeners = new Set<() => void>();
   /** What the server works on by itself, such as reading the project. */
   readonly #progress = new Set<string | number>();
@@ -63,10 +67,7 @@ export class LanguageServer {
     rpc.onNotification("textDocument/publishDiagnostics", (params: PublishDiagnosticsParams) => {
       this.#diagnostics.delete(params.uri);
       this.#diagnostics.set(params.uri, params);
-      for (const oldest of this.#diagnostics.keys()) {
-        if (this.#diagnostics.size <= MAX_FILES_WITH_DIAGNOSTICS) break;
-        this.#diagnostics.delete(oldest);
-      }
+      trim(this.#diagnostics);
       this.#changed();
     });
     rpc.onNotification(
@@ -122,6 +123,23 @@ export class LanguageServer {
 
   /** The diagnostics of a file that was shown, by the server's answer or its next report. */
   async diagnostics(file: string, signal: AbortSignal): Promise<Diagnostic[]> {
+    const found = await this.#reported(file, signal);
+    this.#last.delete(file);
+    this.#last.set(file, new Set(found.map(problemOf)));
+    trim(this.#last);
+    return found;
+  }
+
+  /** The errors and warnings of a file as it is now that the server did not report of it before. */
+  async newProblems(file: string, signal: AbortSignal): Promise<Diagnostic[]> {
+    const published = this.#diagnostics.get(pathToFileURL(file).href)?.diagnostics ?? [];
+    const before = this.#last.get(file) ?? new Set(published.map(problemOf));
+    await this.show(file, signal);
+    const found = await this.diagnostics(file, signal);
+    return found.filter((one) => (one.severity ?? 1) <= WARNING && !before.has(problemOf(one)));
+  }
+
+  async #reported(file: string, signal: AbortSignal): Promise<Diagnostic[]> {
     const uri = pathToFileURL(file).href;
     if (this.#capabilities.diagnosticProvider !== undefined) {
       const report: { items?: Diagnostic[] } = await this.request(
@@ -211,6 +229,19 @@ export class LanguageServer {
 
   #changed(): void {
     for (const listener of [...this.#listeners]) listener();
+  }
+}
+
+/** Without its place, which each edit above it moves. */
+function problemOf({ severity, code, message }: Diagnostic): string {
+  return JSON.stringify([severity, code, message]);
+}
+
+/** Drops the oldest entries. */
+function trim(map: Map<string, unknown>): void {
+  for (const oldest of map.keys()) {
+    if (map.size <= MAX_FILES_WITH_DIAGNOSTICS) break;
+    map.delete(oldest);
   }
 }
 

@@ -22,7 +22,7 @@ import type { LanguageServer } from "./language-server.ts";
 import { ResultText } from "./result-text.ts";
 import { ServerPool } from "./server-pool.ts";
 import { listServer } from "./server-units.ts";
-import { rootOf, ServerSettings, serverOf } from "./servers.ts";
+import { isServed, rootOf, ServerSettings, serverOf } from "./servers.ts";
 import { LSP, type Operation } from "./tools.ts";
 
 /** Of all runs of this daemon. */
@@ -66,6 +66,28 @@ export function openLsp(subpath: string, context: OpenContext): AnswerFile {
       return answer === "" ? `${kind.name} found nothing.` : answer;
     },
   });
+}
+
+/** Files of one step whose problems are asked for. */
+const MAX_CHANGED = 10;
+
+/** The new problems of changed files. Starts no server: only one that runs is asked. */
+export async function newProblems(
+  files: readonly string[],
+  context: OpenContext,
+  signal: AbortSignal,
+): Promise<string | null> {
+  const { servers = {} } = Settings.parse(context.config ?? {});
+  const project = await realpath(context.project.dir);
+  const texts: string[] = [];
+  for (const changed of files.filter((file) => isServed(file, servers)).slice(0, MAX_CHANGED)) {
+    const file = await realpath(changed);
+    const kind = serverOf(file, servers);
+    const server = pool.running(kind, rootOf(file, kind, project), context);
+    const found = (await server?.newProblems(file, signal)) ?? [];
+    if (found.length > 0) texts.push(new ResultText(context.cwd).diagnostics(file, found));
+  }
+  return texts.length === 0 ? null : `New problems in files that you have changed:\n${texts.join("\n")}`;
 }
 
 /** The file's real path: a server reads it as Read would, and only below the run's folders. */

@@ -30,6 +30,12 @@ export class ServerPool {
     this.#now = now;
   }
 
+  /** The server of a workspace, if it runs. */
+  running(kind: ServerKind, root: string, context: OpenContext): LanguageServer | undefined {
+    const server = this.#slots.get(keyOf(kind, root, context))?.server;
+    return server?.end === undefined ? server : undefined;
+  }
+
   /** The server of a workspace, running. `use` counts this call as its user until the call ends. */
   async use(
     kind: ServerKind,
@@ -37,7 +43,7 @@ export class ServerPool {
     context: OpenContext,
     signal: AbortSignal,
   ): Promise<LanguageServer> {
-    const key = JSON.stringify([context.project.id, root, kind.name, kind.command]);
+    const key = keyOf(kind, root, context);
     const slot = this.#slots.get(key) ?? {
       server: undefined,
       starting: undefined,
@@ -100,6 +106,10 @@ export class ServerPool {
     slot.lastFailure = why;
     slot.notBefore = this.#now() + BACKOFF_MS * 2 ** (slot.failures - 1);
   }
+}
+
+function keyOf(kind: ServerKind, root: string, { project }: OpenContext): string {
+  return JSON.stringify([project.id, root, kind.name, kind.command]);
 }
 
 async function started(kind: ServerKind, root: string, key: string, { exec }: OpenContext) {

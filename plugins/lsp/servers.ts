@@ -144,6 +144,16 @@ export function serverOf(file: string, servers: z.infer<typeof ServerSettings>):
   );
 }
 
+/** Whether a server is known for the file. */
+export function isServed(file: string, servers: z.infer<typeof ServerSettings>): boolean {
+  try {
+    return serverOf(file, servers) !== undefined;
+  } catch (thrown) {
+    if (thrown instanceof SyscallError && thrown.code === "UNAVAILABLE") return false;
+    throw thrown;
+  }
+}
+
 /** The workspace of a file: see ServerKind.roots. */
 export function rootOf(file: string, { roots }: ServerKind, project: string): string {
   let root = project;

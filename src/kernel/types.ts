@@ -234,7 +234,7 @@ export interface ProcessDetail {
 }
 
 export type SyscallEvent = SyscallEventWire;
-export type { DeviceLease, MountOpener, PromptSource } from "../vfs/lease.ts";
+export type { DeviceLease, HookSource, MountOpener } from "../vfs/lease.ts";
 export type {
   AgentInfo,
   Limit,

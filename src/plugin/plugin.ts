@@ -25,6 +25,12 @@ export interface Plugin {
    * is left out with a notice. The context has no call, and `exec` fails: the process does not run yet.
    */
   prompt?(context: OpenContext, signal: AbortSignal): Promise<PromptPart | null>;
+  /**
+   * Drivers of the process have changed these files (absolute) in the tool calls of a step, which have ended. Asked before the
+   * next step, if the process may use one of the plugin's tools. Returns a text of at most 8,192 characters, which the model
+   * gets with the next step; null: nothing. One that fails or takes more than 5 seconds is logged. The context has no call.
+   */
+  filesChanged?(files: readonly string[], context: OpenContext, signal: AbortSignal): Promise<string | null>;
   commands?: CommandSpec[];
   dispose?(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** The devices, mounts and prompt parts of plugins, as a run leases them. */
+/** The devices, mounts and hooks of plugins, as a run leases them. */
 
 import type { MountType, Plugin, Services } from "../plugin/index.ts";
 import type { Namespace } from "./namespace.ts";
@@ -9,8 +9,8 @@ export interface DeviceLease {
   namespace: Namespace;
   /** What can be mounted, by type. */
   mounts?: ReadonlyMap<string, MountOpener>;
-  /** The plugins with a part of the prompt head. */
-  prompts?: readonly PromptSource[];
+  /** The plugins that the kernel asks without a call. */
+  hooks?: readonly HookSource[];
   /** The names of the plugins' keys. */
   secrets?: readonly string[];
   /** Plugin name to version or digest, for the receipt. */
@@ -29,8 +29,7 @@ export interface MountOpener {
   type: MountType;
 }
 
-/** A plugin's `prompt`, as the kernel asks it. */
-export interface PromptSource
-  extends Pick<DeviceEntry, "plugin" | "isStock" | "layer" | "needs" | "secrets" | "config"> {
-  prompt: NonNullable<Plugin["prompt"]>;
-}
+/** What the kernel asks a plugin without a call. */
+export interface HookSource
+  extends Pick<DeviceEntry, "plugin" | "isStock" | "layer" | "needs" | "secrets" | "config">,
+    Pick<Plugin, "prompt" | "filesChanged"> {}

@@ -36,3 +36,32 @@ test("two runs share a language server, which sees what the first has written, a
   await machine.run(["daemon", "stop"]);
   expect(machine.strays()).toEqual([]);
 }, 120_000);
+
+test("the model gets the new problems of a file that it has edited with the next step, and nothing once they are mended", async () => {
+  await using machine = new Machine();
+  machine.config({ plugins: { lsp: TYPESCRIPT } });
+  machine.write("tsconfig.json", '{"compilerOptions": {"strict": true, "types": []}}');
+  machine.write("a.ts", "export const a: string = 1;\nexport const b = 1;\n");
+  const edit = (old_string: string, new_string: string) =>
+    calls(["Edit", { path: "a.ts", old_string, new_string }]);
+  const model = await machine.play({
+    "edit without a server": [edit("b = 1", "b = 2"), says("done")],
+    "edit with one": [
+      calls(["Lsp", { operation: "diagnostics", file: "a.ts" }]),
+      edit("b = 2", 'b: number = "two"'),
+      edit('"two"', "2"),
+      says("done"),
+    ],
+  });
+  const spawn = async (intent: string) => {
+    await machine.ok(["spawn", "--allow", "Lsp", "--allow", "Edit", intent], { env: { PATH } });
+    return model.requests.map(({ text }) => text.split("New problems in files").length - 1);
+  };
+  expect(await spawn("edit without a server")).toEqual([0, 0]);
+  // The problem of `a` was there before.
+  expect(await spawn("edit with one")).toEqual([0, 0, 0, 0, 1, 1]);
+  const noted = model.last.text;
+  expect(noted).toContain("a.ts:2:14  error: Type 'string' is not assignable to type 'number'.");
+  expect(noted.split("Type 'number' is not assignable to type 'string'")).toHaveLength(2);
+  await machine.run(["daemon", "stop"]);
+}, 120_000);

@@ -122,6 +122,20 @@ describe("a plugin in a Worker", () => {
     expect(worker.openFiles).toBe(0);
   });
 
+  test("gives its text about changed files", async () => {
+    const { plugin } = await start({
+      plugin: `async filesChanged(files, context) {
+          if (context.cwd === "/wrong") return 1 as never;
+          return files.length > 1 ? files.join(" ") + " of " + context.process.uuid : null;
+        }`,
+    });
+    const ask = (files: string[], cwd = "/work") =>
+      plugin.filesChanged?.(files, testContext("/tmp", { cwd }).context, never) ?? Promise.reject();
+    expect(await ask(["/a", "/b"])).toBe("/a /b of test-process");
+    expect(await ask(["/a"])).toBeNull();
+    expect((await failure(() => ask(["/a"], "/wrong"))).message).toContain("expected a string or null");
+  });
+
   test("throws SyscallErrors with all their fields, and the kernel's are SyscallErrors to it", async () => {
     const worker = await start({
       plugin: 'needs: ["secret"]',

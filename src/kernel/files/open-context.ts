@@ -105,6 +105,7 @@ export class OpenContexts {
       changing: (file) => this.#ports.changes.writing(proc, file),
       changed: (file) => {
         addChangedFile(proc, file);
+        proc.run.filesChanged.add(file);
         this.#ports.changes.written(proc, file);
       },
       log: (level, text) => this.#ports.log(level, sourceOf(proc, entry), proc.secrets.hide(text)),

@@ -94,7 +94,7 @@ export class DirectCalls {
 
   /** The parts that plugins would give to the prompt of a run here. The lease of the devices is released. */
   async promptParts(opts: DirectCallOpts): Promise<AskedPart[]> {
-    if (!opts.devices.prompts?.length) {
+    if (!opts.devices.hooks?.length) {
       opts.devices.release();
       return [];
     }

@@ -148,7 +148,7 @@ export class ProcessOpener {
   }
 
   async #promptParts(proc: Process): Promise<{ parts: AskedPart[]; notices: string[] }> {
-    if (!proc.spec.opts.devices.prompts?.length) return { parts: [], notices: [] };
+    if (!proc.spec.opts.devices.hooks?.length) return { parts: [], notices: [] };
     const { askPromptParts } = await import("./prompt-parts.ts");
     return askPromptParts(proc, this.#parts.makeContext);
   }

@@ -1,13 +1,12 @@
 /** Asks plugins for their parts of a new process's prompt head. */
 
 import { orAborted, withDeadline } from "../../lib/cancellation.ts";
-import type { OpenContext, PromptPart } from "../../plugin/index.ts";
+import type { PromptPart } from "../../plugin/index.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type { DeviceEntry } from "../../vfs/registry.ts";
 import { namedError } from "../errors/kernel-errors.ts";
 import type { Process } from "../process/process.ts";
-import { usableTools } from "../tools/tool-catalog.ts";
-import type { PromptSource } from "../types.ts";
+import { hookContext, hooksOf, type MakeContext } from "../tools/plugin-hooks.ts";
+import type { HookSource } from "../types.ts";
 
 const DEADLINE_MS = 2_000;
 const MAX_TITLE = 100;
@@ -18,13 +17,6 @@ export interface AskedPart extends PromptPart {
   plugin: string;
 }
 
-export type MakeContext = (
-  proc: Process,
-  entry: DeviceEntry,
-  as: { kind: "kernel" },
-  access: OpenContext["access"],
-) => OpenContext;
-
 /**
  * The parts of the plugins with a tool that the process may use, in the order of the plugins' names. All are asked at the
  * same time. A part that can't be had is left out, with a notice for the user.
@@ -34,7 +26,7 @@ export async function askPromptParts(
   makeContext: MakeContext,
 ): Promise<{ parts: AskedPart[]; notices: string[] }> {
   // A call of PID 0 gets the parts that a run in this project would have.
-  const sources = proc.spec.kind === "agent" || proc.pid === 0 ? usableSources(proc) : [];
+  const sources = proc.spec.kind === "agent" || proc.pid === 0 ? hooksOf(proc, "prompt") : [];
   const asked = await Promise.allSettled(sources.map((source) => ask(proc, source, makeContext)));
   const notices = asked.flatMap((one, at) =>
     one.status === "rejected" ? [leftOut(sources[at], namedError(one.reason, "prompt", proc.pid))] : [],
@@ -42,20 +34,11 @@ export async function askPromptParts(
   return { parts: asked.flatMap((one) => (one.status === "fulfilled" ? one.value : [])), notices };
 }
 
-function usableSources(proc: Process): PromptSource[] {
-  const { prompts = [] } = proc.spec.opts.devices;
-  if (prompts.length === 0) return [];
-  const entries = [...usableTools(proc).values()].map(({ entry }) => entry);
-  return prompts
-    .filter(({ plugin, layer }) => entries.some((one) => one.plugin === plugin && one.layer === layer))
-    .toSorted((a, b) => (a.plugin < b.plugin ? -1 : 1));
-}
-
-async function ask(proc: Process, source: PromptSource, makeContext: MakeContext): Promise<AskedPart[]> {
+async function ask(proc: Process, source: HookSource, makeContext: MakeContext): Promise<AskedPart[]> {
   const late = `it took more than ${DEADLINE_MS} ms`;
-  const context = makeContext(proc, entryOf(source), { kind: "kernel" }, noAccess);
+  const context = hookContext(proc, source, makeContext);
   const part = await withDeadline(proc.clock, proc.signal, DEADLINE_MS, late, (signal) =>
-    orAborted(Promise.resolve(source.prompt(context, signal)), signal),
+    orAborted(Promise.resolve(source.prompt?.(context, signal) ?? null), signal),
   );
   return part === null || part.text.trim() === "" ? [] : [checked(proc, source.plugin, part)];
 }
@@ -71,19 +54,6 @@ function checked(proc: Process, plugin: string, { title, text }: PromptPart): As
   return { plugin, title: proc.secrets.hide(title), text: proc.secrets.hide(text) };
 }
 
-function leftOut(source: PromptSource | undefined, { message }: SyscallError): string {
+function leftOut(source: HookSource | undefined, { message }: SyscallError): string {
   return `The part of the plugin ${source?.plugin} in the prompt is left out: ${message.replace(/\.$/, "")}.`;
-}
-
-/** The context is that of an open file, and this is no device. */
-function entryOf({ plugin, isStock, layer, needs, secrets, config }: PromptSource): DeviceEntry {
-  const factory = (): never => {
-    throw new SyscallError("INTERNAL", "A plugin's prompt part was opened.");
-  };
-  return { path: `prompt of ${plugin}`, device: { factory }, plugin, isStock, layer, needs, secrets, config };
-}
-
-/** No rule of the process covers a file here. */
-async function noAccess(paths: readonly string[]): Promise<string[]> {
-  return paths.map(() => "a part of the prompt has no right to files of the process");
 }

@@ -24,6 +24,8 @@ export class LiveRun {
   toolCalls: number;
   /** A call was started that can't be repeated without a further effect. */
   acted: boolean;
+  /** Files (absolute) that drivers have changed since the plugins were notified of them. */
+  readonly filesChanged = new Set<string>();
   /** What drivers have asked the model, by the call that is under way. */
   readonly modelUse = new Map<string, NonNullable<ToolCallRecord["model_use"]>>();
   readonly usage: Usage;

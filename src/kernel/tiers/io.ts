@@ -8,7 +8,6 @@ import { EffectWindows } from "../files/effect-windows.ts";
 import { OpenContexts } from "../files/open-context.ts";
 import { IpcManager, WaitingRunMail } from "../ipc-manager.ts";
 import { ChangedFiles } from "../lifetime/changed-files.ts";
-import type { MakeContext } from "../lifetime/prompt-parts.ts";
 import { ScheduledWakes } from "../lifetime/scheduled-wakes.ts";
 import { ModelGate } from "../llm/model-gate.ts";
 import type { PluginRequests } from "../llm/plugin-requests.ts";
@@ -18,6 +17,7 @@ import { RunNetworks } from "../network/run-networks.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import { Drain, WaitingCalls } from "../tools/open-calls.ts";
+import type { MakeContext } from "../tools/plugin-hooks.ts";
 import { Units } from "../units/units.ts";
 import type { Core } from "./core.ts";
 

@@ -37,7 +37,10 @@ export async function runToolCalls(
   await orAborted(ready, proc.work.signal).catch(() => undefined);
   const step = new StepCalls(parts, proc);
   try {
-    return await runBatches(parts, proc, calls, settled, step);
+    const records = await runBatches(parts, proc, calls, settled, step);
+    if (proc.run.filesChanged.size > 0)
+      await (await import("./changed-files.ts")).notifyOfChanges(proc, parts.makeContext);
+    return records;
   } finally {
     if (step.mayHaveChangedFiles) parts.changes.settle(proc);
   }

@@ -1,6 +1,6 @@
 /** The plugins and devices that one run holds. */
 
-import type { DeviceLease, MountOpener, PromptSource } from "../../vfs/lease.ts";
+import type { DeviceLease, HookSource, MountOpener } from "../../vfs/lease.ts";
 import { Namespace } from "../../vfs/namespace.ts";
 import { DeviceRegistry } from "../../vfs/registry.ts";
 import type { CommandSpec, Device, Plugin, ToolDef } from "../index.ts";
@@ -37,7 +37,7 @@ export function leaseOf(reports: PluginReport[], loaded: readonly Mountable[]): 
   return {
     namespace,
     mounts,
-    prompts: loaded.flatMap(promptOf),
+    hooks: loaded.flatMap(hooksOf),
     commands: commandsOf(loaded),
     secrets: loaded.flatMap(({ plugin }) => plugin.secrets ?? []),
     versions: Object.fromEntries(versions),
@@ -84,11 +84,13 @@ function commandsOf(loaded: readonly Mountable[]): PluginCommand[] {
   return [...commands.values()];
 }
 
-function promptOf({ plugin, config, report: { layer, source } }: Mountable): PromptSource[] {
-  const { name, needs = [], secrets, prompt } = plugin;
-  if (!prompt) return [];
-  const ask = prompt.bind(plugin);
-  return [{ plugin: name, isStock: source === EMBEDDED, layer, needs, secrets, config, prompt: ask }];
+function hooksOf({ plugin, config, report: { layer, source } }: Mountable): HookSource[] {
+  const { name, needs = [], secrets } = plugin;
+  const prompt = plugin.prompt?.bind(plugin);
+  const filesChanged = plugin.filesChanged?.bind(plugin);
+  if (!prompt && !filesChanged) return [];
+  const isStock = source === EMBEDDED;
+  return [{ plugin: name, isStock, layer, needs, secrets, config, prompt, filesChanged }];
 }
 
 function noticesOf(report: PluginReport): string[] {

@@ -142,11 +142,15 @@ export class PluginVersion {
       path,
       this.#forwardDevice(path, device),
     ]);
-    const { mount, prompt } = plugin;
+    const { mount, prompt, filesChanged } = plugin;
     return {
       ...plugin,
       ...(prompt && {
         prompt: async (...args) => (await (await this.running()).plugin.prompt?.(...args)) ?? null,
+      }),
+      ...(filesChanged && {
+        filesChanged: async (...args) =>
+          (await (await this.running()).plugin.filesChanged?.(...args)) ?? null,
       }),
       devices: Object.fromEntries(devices),
       mount: mount && {

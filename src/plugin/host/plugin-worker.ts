@@ -9,7 +9,6 @@ import type {
   OpenContext,
   OpenFlag,
   Plugin,
-  PromptPart,
   SyscallError,
   VFSFile,
 } from "../index.ts";
@@ -58,7 +57,16 @@ export class PluginWorker {
       devices: this.#devices(),
       mount: this.#mountType(),
       commands: shape.commands,
-      ...(shape.prompt && { prompt: (context, signal) => this.#prompt(context, signal) }),
+      ...(shape.prompt && {
+        prompt: (context, signal) =>
+          this.#withContext(context, (as) => this.#link.ask({ m: "prompt", ...as }, { signal })),
+      }),
+      ...(shape.filesChanged && {
+        filesChanged: (files, context, signal) =>
+          this.#withContext(context, (as) =>
+            this.#link.ask({ m: "filesChanged", files: [...files], ...as }, { signal }),
+          ),
+      }),
     };
   }
 
@@ -112,10 +120,14 @@ export class PluginWorker {
     return { type, open: (config, context, signal) => this.#mount(config, context, signal) };
   }
 
-  async #prompt(context: OpenContext, signal: AbortSignal): Promise<PromptPart | null> {
+  /** Numbers the context while the Worker uses it. */
+  async #withContext<T>(
+    context: OpenContext,
+    ask: (as: { file: number; context: WireContext }) => Promise<T>,
+  ): Promise<T> {
     const file = this.#link.files.add(context);
     try {
-      return await this.#link.ask({ m: "prompt", file, context: wireContext(context) }, { signal });
+      return await ask({ file, context: wireContext(context) });
     } finally {
       this.#link.files.drop(file);
       this.#link.settle();

@@ -125,6 +125,7 @@ const Shape = z.strictObject({
   devices: z.record(z.string(), DeviceShape).optional(),
   mount: MountShape.optional(),
   prompt: functionMark.optional(),
+  filesChanged: functionMark.optional(),
   commands: z.array(CommandShape).optional(),
   dispose: functionMark.optional(),
 });

@@ -12,7 +12,7 @@ export function sketch(value: unknown): unknown {
 export const FUNCTION = "[function]";
 
 /** The methods of the contract. A plugin or device written as a class has them on its prototype. */
-const METHODS = ["factory", "detect", "dispose", "open", "prompt", "unmount", "onChange", "onEnd"];
+const METHODS = "factory detect dispose open prompt filesChanged unmount onChange onEnd".split(" ");
 const DEEPEST = 64;
 
 function draw(value: unknown, above: Set<object>): unknown {

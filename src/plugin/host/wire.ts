@@ -64,6 +64,7 @@ export type DriverCall =
   | { m: "unmount"; mount: number }
   /** `file`: the number of the context. */
   | { m: "prompt"; file: number; context: WireContext }
+  | { m: "filesChanged"; file: number; context: WireContext; files: string[] }
   | { m: "dispose" };
 
 /** The answer type of a call, from `Answers` as a table of functions. */
@@ -81,6 +82,7 @@ export interface DriverAnswers {
   mount(): unknown;
   unmount(): void;
   prompt(): PromptPart | null;
+  filesChanged(): string | null;
   dispose(): void;
 }
 

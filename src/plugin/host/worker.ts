@@ -133,6 +133,12 @@ async function perform(
       return mounts.end(call.mount);
     case "prompt":
       return checkedPart(await plugin?.prompt?.(services.context(call.file, call.context), signal));
+    case "filesChanged": {
+      const context = services.context(call.file, call.context);
+      const text = (await plugin?.filesChanged?.(call.files, context, signal)) ?? null;
+      if (text === null || typeof text === "string") return text;
+      throw wrong("filesChanged()", "a string or null", text);
+    }
     case "dispose":
       return void (await plugin?.dispose?.());
   }

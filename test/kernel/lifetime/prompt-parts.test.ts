@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { bareAgent } from "../../../src/kernel/process/process-spec.ts";
-import type { AgentInfo, PromptSource, SpawnOpts } from "../../../src/kernel/types.ts";
+import type { AgentInfo, HookSource, SpawnOpts } from "../../../src/kernel/types.ts";
 import type { OpenContext, Plugin } from "../../../src/plugin/index.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";
 import { KernelHarness, says, script, toolDevice } from "../../support/kernel.ts";
@@ -12,7 +12,7 @@ const ALL: AgentInfo = { ...bareAgent("any"), instructions: "Do.", allowedTools:
 function withPart(
   h: KernelHarness,
   prompt: NonNullable<Plugin["prompt"]>,
-  more: Partial<PromptSource> = {},
+  more: Partial<HookSource> = {},
 ): Partial<SpawnOpts> {
   const { devices } = h.opts();
   const source = {
@@ -22,7 +22,7 @@ function withPart(
     config: { a: 1 },
     prompt,
   };
-  return { devices: { ...devices, prompts: [{ ...source, ...more }] }, projectDoc: "The document." };
+  return { devices: { ...devices, hooks: [{ ...source, ...more }] }, projectDoc: "The document." };
 }
 
 const harness = (clock?: FakeClock): KernelHarness =>
