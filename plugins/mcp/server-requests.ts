@@ -41,11 +41,11 @@ export function answerRequests(client: Client, settings: ServerSettings, asked: 
     const isForm = "requestedSchema" in params;
     const question = isForm ? params.message : `${params.message} (${params.url})`;
     const { context } = settings.elicitation === "ask" ? (asked.call() ?? {}) : {};
-    if (context?.ask && context.process.attended) {
+    if (context?.ask && !context.process.operator) {
       const form = Form.parse(isForm ? params.requestedSchema : { properties: {} });
       const content = await askedForm(context.ask, `MCP server ${settings.name}: ${question}`, form);
       if (content) return isForm ? { action: "accept", content } : { action: "accept" };
-      asked.notice(`The MCP server asked the user ${quoted(question)}. The user declined.`);
+      asked.notice(`The MCP server asked the user ${quoted(question)}. There was no answer.`);
       return { action: "decline" };
     }
     asked.notice(

@@ -21,7 +21,7 @@ const limits = {
     .min(1_024)
     .max(64 * 1024 * 1024)
     .default(1024 * 1024),
-  /** Whether the server may ask the user during a call, where one is there. */
+  /** Whether the server may ask the user during a call, as the agent does. */
   elicitation: z.enum(["decline", "ask"]).default("decline"),
   /** Whether it gets answers of the run's model. */
   sampling: z.enum(["refuse", "allow"]).default("refuse"),

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import type { Turn } from "../support/model-server/script.ts";
+import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
 import { mcpServer } from "./support/mcp.ts";
 import { takesKeys } from "./support/questions.ts";
@@ -42,6 +43,18 @@ describe("a server that may ask the user", () => {
     terminal.type("1\r");
     expect((await terminal.done).code).toBe(0);
     const answer = '{"name":"Ada","age":36,"colour":"green","sure":true}';
+    expect(toolResults(model.last)[0]).toBe(`the user answered with accept ${answer}`);
+  });
+
+  test("gets the answers that come after the run was suspended, by the same call", async () => {
+    const { machine, model, args } = await prepared("ask", { elicitation: "ask" });
+    await using _ = machine;
+    const parked = await machine.run(["spawn", ...args, "--on-ask", "park"]);
+    const [, id = ""] = /rnix answer (\w+)/.exec(parked.stderr) ?? [];
+    expect([parked.code, id]).toEqual([75, expect.stringMatching(/^\w{8}$/)]);
+    await machine.ok(["answer", id, "Ada", "36", "red", "No"]);
+    await until(() => model.requests.length === 2);
+    const answer = '{"name":"Ada","age":36,"colour":"red","sure":false}';
     expect(toolResults(model.last)[0]).toBe(`the user answered with accept ${answer}`);
   });
 
