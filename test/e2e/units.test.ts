@@ -3,6 +3,7 @@ import { z } from "zod";
 import { isAlive } from "../support/is-alive.ts";
 import type { RecordedRequest } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
+import { ChatClient } from "./support/chat-client.ts";
 import { writeKeys } from "./support/keys-file.ts";
 import { Machine } from "./support/machine.ts";
 import { detach } from "./support/runs.ts";
@@ -119,6 +120,27 @@ describe("after kill -9 of the daemon", () => {
     expect(machine.strays()).toEqual([]);
   });
 
+  test("a message resumes a parked run; its unit goes on, and it is parked again", async () => {
+    await using machine = new Machine();
+    const model = await machine.play({
+      "build it": [BUILD, says("started"), says("not yet"), says("it is built")],
+    });
+    writeKeys(machine);
+    const { uuid } = receiptOf(
+      await machine.run(["spawn", "build it", "--on-units", "park", "--output", "json"]),
+    );
+    const [pid] = unitPids(machine, uuid);
+    using client = new ChatClient(machine);
+    await client.ask("send_message", { uuid, text: "is it built?" });
+    await until(() => model.requests.length === 3, "the resume");
+    expect(text(model.requests)).toContain("is it built?");
+    await until(() => recordOf(machine, uuid).state === "suspended", "parked again");
+    expect(alive(pid)).toBe(true);
+    machine.write("go", "");
+    await until(() => recordOf(machine, uuid).exit_reason === "completed", "the end of the run");
+    expect(recordOf(machine, uuid).result).toBe("it is built");
+  });
+
   test("the unit of a run that stays suspended is ended", async () => {
     await using machine = new Machine();
     const model = await machine.play({ "build it": [BUILD, says("started")] });
@@ -131,6 +153,9 @@ describe("after kill -9 of the daemon", () => {
     await machine.ok(["daemon", "start"]);
     await until(() => !alive(pid), "the end of the unit");
     await until(() => recordOf(machine, uuid).state === "suspended", "its record");
+    await machine.run(["resume", uuid]);
+    expect(text(model.requests)).toMatch(/\[local_bash\] killed/);
+    expect(text(model.requests)).not.toContain("failed, exit code");
   });
 
   test("and that of a command that dies beside a daemon, which notices it only then", async () => {

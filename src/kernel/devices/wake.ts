@@ -12,7 +12,7 @@ export function wake(wakes: () => ScheduledWakes): KernelTool {
     tool: {
       name: "Wake",
       description:
-        "Wait until a time or a message, then continue here. Your run is suspended meanwhile: it costs nothing and uses none of its time. Returns the time and why you were woken.",
+        "Wait until a time, a message or the report of a background unit, then continue here. Your run is suspended meanwhile: it costs nothing and uses none of its time. Returns the time and why you were woken.",
       input: {
         type: "object",
         properties: {

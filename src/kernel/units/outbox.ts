@@ -5,7 +5,7 @@ import type { Signal } from "../../daemons/signal.ts";
 import { isTerminal } from "../../daemons/snapshot.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
-import { SyscallError } from "../../plugin/index.ts";
+import { type DaemonSnapshot, SyscallError } from "../../plugin/index.ts";
 import type { Inboxes } from "../ipc/inboxes.ts";
 import type { Process } from "../process/process.ts";
 import { signalText } from "./wording.ts";
@@ -34,9 +34,15 @@ interface Outgoing {
 /** After this time a signal that the disk has refused is tried again. */
 const RETRY_MS = 1_000;
 
+/** Ends of commands with their whole output in the record of a run, and the characters of later ones. */
+const WHOLE_ENDS = 100;
+const SHORT_OUTPUT = 4_096;
+
 /** A unit is evicted only when its end is in the inbox. While it is held, signals wait: the run has no process. */
 export class Outbox {
   readonly #o: OutboxPorts;
+  /** Commands whose end was recorded. */
+  #ended = 0;
   #queue: Outgoing[] = [];
   #pumping: Promise<void> | undefined;
   #retry: Timer | undefined;
@@ -116,6 +122,13 @@ export class Outbox {
     else this.#queue.push({ signal, text, recorded: false, put: false });
   }
 
+  /** After many units the record keeps less of each output: its file has the rest. */
+  #recorded(snapshot: DaemonSnapshot): DaemonSnapshot {
+    if (snapshot.kind !== "local_bash" || ++this.#ended <= WHOLE_ENDS) return snapshot;
+    const output = snapshot.metadata.output.slice(-SHORT_OUTPUT);
+    return { ...snapshot, metadata: { ...snapshot.metadata, output } };
+  }
+
   /** The end of a unit is recorded before it is announced. */
   async #deliver(next: Outgoing): Promise<void> {
     const { signal, text } = next;
@@ -124,7 +137,7 @@ export class Outbox {
     const ended = isLast(signal);
     const read = readBy(signal);
     if (ended && !next.recorded) {
-      record.unit({ t: "ended", ts: this.#ts(), snapshot });
+      record.unit({ t: "ended", ts: this.#ts(), snapshot: this.#recorded(snapshot) });
       await record.sync();
     }
     next.recorded = true;

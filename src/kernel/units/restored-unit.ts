@@ -31,7 +31,7 @@ export function lastState(
       : { ...snapshot, ...over, metadata: { ...snapshot.metadata, ...said } };
   }
   const code = exitCode(join(proc.record.unitDir, `${snapshot.id}.exit`));
-  const status = code === null ? "killed" : code === 0 ? "completed" : "failed";
+  const status = code === null || isOfSignal(code) ? "killed" : code === 0 ? "completed" : "failed";
   const over = { ...snapshot, status, ended_at: endedAt } as const;
   if (over.kind !== "local_bash") return over;
   return { ...over, metadata: { ...over.metadata, exit_code: code } };
@@ -77,4 +77,9 @@ export function exitCode(path: string): number | null {
   } catch {
     return null; // Killed before its wrapper could write.
   }
+}
+
+/** Whether a wrapper writes this code of a program that TERM or KILL has ended, as the sweep of a later kernel does. */
+export function isOfSignal(code: number): boolean {
+  return code === 128 + 15 || code === 128 + 9;
 }

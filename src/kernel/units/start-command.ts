@@ -25,7 +25,7 @@ import {
 } from "../../plugin/index.ts";
 import type { RecordedUnit } from "../../store/runs/recorded-units.ts";
 import type { Process } from "../process/process.ts";
-import { exitCode } from "./restored-unit.ts";
+import { exitCode, isOfSignal } from "./restored-unit.ts";
 
 export { requireCommandKind };
 
@@ -141,7 +141,8 @@ export async function adoptCommand(
   const path = join(proc.record.unitDir, id);
   const exited = (adopted?.gone ?? Promise.resolve()).then(over, over).then(() => {
     const code = exitCode(`${path}.exit`);
-    return { code, killed: code === null || snapshot.status === "killed" };
+    const swept = adopted === null && code !== null && isOfSignal(code);
+    return { code, killed: code === null || swept || snapshot.status === "killed" };
   });
   const persistent = kind === "monitor" && metadata.persistent;
   const { timeout_ms: timeoutMs, stall_ms: stallMs } = started;

@@ -24,11 +24,14 @@ import type { Process } from "../process/process.ts";
 import type { ResourceHolder } from "../process/resource-holder.ts";
 import { hasEnded } from "../resume/saved-run.ts";
 import type { ExitStatus } from "../types.ts";
+import { boundOutputs } from "./bound-outputs.ts";
 import { Outbox } from "./outbox.ts";
 import type { CommandPorts, UnitOwner } from "./start-command.ts";
 
 /** Snapshots of ended units that are kept in memory, per process. */
 const MAX_ENDED = 200;
+/** Outputs of full size that the ended units of a process may keep on disk. */
+const OUTPUTS_KEPT = 8;
 
 interface UnitsPorts extends CommandPorts {
   inboxes: Pick<Inboxes, "put">;
@@ -420,6 +423,12 @@ export class Units implements ResourceHolder {
     const [oldest] = owned.ended.keys();
     if (owned.ended.size > MAX_ENDED && oldest !== undefined) owned.ended.delete(oldest);
     owned.state.evict(id);
+    const { record, spec } = owned.proc;
+    try {
+      boundOutputs(record.unitDir, [...owned.ended.keys()], OUTPUTS_KEPT * spec.opts.limits.shell_disk);
+    } catch (thrown) {
+      this.#ports.warn(`PID ${owned.proc.pid}`, `the outputs of ended units: ${messageOf(thrown)}`);
+    }
   }
 
   #ts(): string {

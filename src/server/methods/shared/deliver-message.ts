@@ -98,7 +98,8 @@ function requireWaiting({ uuid, state, chat, suspended, exit_reason, pid }: Proc
       `PID ${pid} has ended (${exit_reason}) and reads no messages. To continue it with one: ${command}`,
     );
   }
-  if (chat || suspended?.wake.on === "message") return;
+  // A run that waits for its units reads a message, too, and its units go on.
+  if (chat || suspended?.wake.on === "message" || suspended?.wake.on === "unit") return;
   throw new SyscallError(
     "INVALID",
     `PID ${pid} is suspended and does not wait for a message. To resume it with one: ${command}`,
