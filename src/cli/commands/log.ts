@@ -12,6 +12,9 @@ import { BlockText, clean, stepText } from "../transcript/block-text.ts";
 import { RunState } from "../transcript/run-state.ts";
 import type { Change } from "../transcript/transcript.ts";
 
+/** Characters that are written without waiting for more. */
+const WRITTEN_CHARS = 16 * 1024;
+
 export default defineCommand({
   about: "Print a run in readable form: text, tool calls, results, and how it ended",
   args: [RUN_ARGUMENT],
@@ -31,32 +34,53 @@ export default defineCommand({
       const style = styleOf(io, io.stdout);
       const blocks = new BlockText(style);
       const state = new RunState(Date.now(), { groupsReads: false });
+      // What arrives at once is written at once.
+      let text = "";
+      let timer: { cancel(): void } | undefined;
+      const flush = (): void => {
+        timer?.cancel();
+        timer = undefined;
+        io.stdout.write(text);
+        text = "";
+      };
       const print = (changes: readonly Change[]): void => {
-        const texts = changes.map((change) => changeText(change, blocks));
-        io.stdout.write(texts.map((text) => (text === "" ? "" : `${text}\n`)).join(""));
+        for (const change of changes) {
+          const shown = changeText(change, blocks);
+          if (shown !== "") text += `${shown}\n`;
+        }
       };
       let step = 0;
-      for await (const event of await wire.open("attach_log", payload)) {
-        if (event.type === "eof") io.stderr.write(damageOfStream(event.payload, "entries"));
-        if (event.type !== "log_entry") continue;
-        const entry = event.payload;
-        if (flags.json) io.stdout.write(`${JSON.stringify(entry)}\n`);
-        else {
-          if (entry.step !== step && entry.kind !== "end") {
-            print(state.endStep(Date.now()));
-            io.stdout.write(
-              `${stepText({ type: "step", step: entry.step, total: null, used: null }, style)}\n`,
-            );
+      try {
+        for await (const event of await wire.open("attach_log", payload)) {
+          if (event.type === "eof") {
+            flush();
+            io.stderr.write(damageOfStream(event.payload, "entries"));
           }
-          step = entry.step;
-          print(state.apply(event, Date.now()));
-          if (entry.kind === "end")
-            io.stdout.write(entry.end ? endText(entry.end, style) : `${clean(entry.text)}\n`);
+          if (event.type !== "log_entry") continue;
+          const entry = event.payload;
+          if (flags.json) text += `${JSON.stringify(entry)}\n`;
+          else {
+            if (entry.step !== step && entry.kind !== "end") {
+              print(state.endStep(Date.now()));
+              text += `${stepText({ type: "step", step: entry.step, total: null, used: null }, style)}\n`;
+            }
+            step = entry.step;
+            print(state.apply(event, Date.now()));
+            if (entry.kind === "end")
+              text += entry.end ? endText(entry.end, style) : `${clean(entry.text)}\n`;
+          }
+          timer ??= io.timer(0, flush);
+          if (text.length >= WRITTEN_CHARS) {
+            flush();
+            await io.stdout.drained();
+          }
+          if (io.stdout.closed) break;
         }
-        await io.stdout.drained();
-        if (io.stdout.closed) break;
+        if (!flags.json) print(state.endStep(Date.now()));
+      } finally {
+        flush();
       }
-      if (!flags.json) print(state.endStep(Date.now()));
+      await io.stdout.drained();
       return EXIT.ok;
     });
   },
