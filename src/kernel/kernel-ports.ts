@@ -21,6 +21,8 @@ export interface KernelPorts {
   userDataDir: string;
   /** The user's settings, keys and records: no run writes there. */
   guarded: readonly GuardedFolder[];
+  /** What every sandbox hides and offers; absent: no process has a sandbox. */
+  sandboxing?: Sandboxing;
   clock: Clock;
   random(): number;
   uuid(): string;
@@ -74,6 +76,16 @@ export interface NetworkPorts {
   /** The command line that starts this binary. */
   program: readonly string[];
   resolve: Resolve;
+}
+
+/** What every sandbox of this kernel hides and offers. */
+export interface Sandboxing {
+  /** Rnix's own folders. */
+  own: readonly string[];
+  userHome: string;
+  socket: string;
+  /** This program. */
+  binary: string;
 }
 
 /** The process that uses the service `schedule`. */

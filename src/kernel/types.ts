@@ -12,6 +12,7 @@ import type {
 import type { OptionValues, ProcessOptions } from "../options/option-types.ts";
 import type { Effort, ImageRef, SyscallError } from "../plugin/index.ts";
 import type { AskVerdict } from "../run/ask-schema.ts";
+import type { Sandbox } from "../sandbox/level.ts";
 import type {
   JobRef,
   PermissionRecord,
@@ -144,7 +145,9 @@ export interface SpawnOpts extends ProcessOptions {
   images?: readonly AttachedImage[];
   /** The model's reasoning effort; absent: the provider's default. */
   effort?: Effort;
+  /** The sandbox of its programs, as the receipt names it. */
   sandbox?: string;
+  confinement?: Sandbox;
   attended?: boolean;
   /** Its agents are started by this script; its model is that of its agents. */
   script?: WorkflowScript;
@@ -172,6 +175,7 @@ export interface RunBase {
 export type InheritedOpts = Pick<
   SpawnOpts,
   | "base"
+  | "confinement"
   | "provider"
   | "effort"
   | "env"

@@ -20,6 +20,10 @@ const ALLOW = "allow only these tools, such as Read,Grep or Bash(git *)";
 const DENY = "refuse these tools";
 const NETWORK =
   "what programs of the run reach: on, off, or hosts such as example.com, *.example.com, example.com:443";
+const SANDBOX =
+  "run its programs in a sandbox: where one can be made, always (else exit 69), or not (the default)";
+const SANDBOX_LEVEL =
+  "what programs in the sandbox may write: the project, or only a private temporary folder";
 const SKILL = "load this skill into the prompt";
 
 /** An option has this name in requests and in the code. Flags are shown in this order. */
@@ -136,7 +140,13 @@ export const RUN_OPTIONS = {
     kind: "choice",
     choices: ["auto", "required", "off"],
     agent: true,
-    help: { spawn: "whether programs must run in a sandbox (there is none yet: required exits 69)" },
+    help: { spawn: SANDBOX, chat: SANDBOX },
+  },
+  sandbox_level: {
+    kind: "choice",
+    choices: ["project", "read-only"],
+    agent: true,
+    help: { spawn: SANDBOX_LEVEL, chat: SANDBOX_LEVEL },
   },
   network: {
     kind: "list",

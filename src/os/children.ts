@@ -40,6 +40,8 @@ interface ProgramOwner {
   clock?: Pick<Clock, "timer">;
   /** Makes a redactor for one output stream. */
   redactor?(): Redactor;
+  /** Its programs are in PID namespaces of their own. */
+  isConfined?: boolean;
 }
 
 export interface ChildrenOptions {
@@ -298,6 +300,7 @@ export class Children {
       graceMs: (typeof request.life === "string" ? owner.graceMs : undefined) ?? this.#o.graceMs,
       quietMs: this.#o.quietMs ?? QUIET_MS,
       timeoutMs: request.timeoutMs,
+      isConfined: owner.isConfined,
       // A shared program outlives the process that started it.
       clock: (typeof request.life === "string" ? owner.clock : undefined) ?? realClock,
       orphans: (of) => this.#orphans.of(of),

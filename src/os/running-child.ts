@@ -5,6 +5,7 @@ import { messageOf } from "../lib/error-detail.ts";
 import { type Data, type ExitInfo, SyscallError } from "../plugin/index.ts";
 import type { Adopted } from "./adopted-processes.ts";
 import { couldNotEnd, countdown, endProcesses } from "./end-processes.ts";
+import { terminateNested } from "./nested-group.ts";
 import type { Output } from "./output.ts";
 import type { Piece } from "./output-ring.ts";
 import type { ByteReader } from "./pipe-reader.ts";
@@ -22,6 +23,8 @@ interface RunningChildOptions {
   graceMs: number;
   quietMs: number;
   timeoutMs: number | undefined;
+  /** It runs in a PID namespace of its own. */
+  isConfined?: boolean | undefined;
   /** The clock of `timeoutMs`. */
   clock: Pick<Clock, "timer">;
   /** Returns the orphans of this program; null when this process is no subreaper. */
@@ -175,7 +178,8 @@ export class RunningChild {
   async #end(): Promise<void> {
     if (this.#leads) {
       this.#asked = countdown(this.#o.graceMs);
-      terminate(-this.pid);
+      if (this.#o.isConfined) terminateNested(this.pid);
+      else terminate(-this.pid);
       await settles(Promise.race([this.#exit, this.#hurry.promise]), this.#o.graceMs);
       if (this.#leads) {
         // Look before they lose their parents: a kernel below this one gives its programs its own marks.

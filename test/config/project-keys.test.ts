@@ -82,6 +82,7 @@ const AGENT_VALUES: Record<string, string> = {
   max_cost: "unlimited",
   timeout: "unlimited",
   sandbox: "off",
+  sandbox_level: "project",
   checks: "['sh evil.sh']",
   check_attempts: "100",
 };
@@ -340,7 +341,8 @@ async function settled(box: Sandbox, effect: Attack["effect"]): Promise<unknown>
 
 async function heldBy(sources: ConfigSources, name: string): Promise<unknown> {
   const agent = await loadAgent(name, sources);
-  const { allowedTools, provider, model, fallback, effort, mcp, sandbox, checksWithheld } = agent;
+  const { allowedTools, provider, model, fallback, effort, mcp, sandbox, sandbox_level, checksWithheld } =
+    agent;
   const { max_steps, context_budget, max_cost, timeout_ms, check_attempts } = agent;
   const servers = mcp.filter(({ untrusted }) => untrusted === undefined).map((server) => server.name);
   // What it may do beyond reading; whether its checks would be run without a question.
@@ -355,6 +357,7 @@ async function heldBy(sources: ConfigSources, name: string): Promise<unknown> {
     effort,
     servers,
     sandbox,
+    sandbox_level,
     max_steps,
     context_budget,
     max_cost,

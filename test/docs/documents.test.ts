@@ -19,6 +19,7 @@ const OWN_FOLDERS = /^(?:src|test|bench|docs|plugins|agents|skills)\/[\w./-]*$/;
 const FOREIGN_FLAGS: Record<string, string[]> = {
   "bench/README.md": ["only", "batches"],
   "docs/providers.md": ["force"],
+  "docs/sandbox.md": ["security-opt"],
 };
 /** A placeholder of a command. */
 const KNOWN_ALONE = new Set(["help", "--help", "--version", "COMMAND", "TEXT"]);

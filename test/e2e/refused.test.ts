@@ -94,6 +94,7 @@ const CASES: Record<string, Case> = {
     code: 69,
     error: "UNAVAILABLE",
     says: ["sandbox", "--sandbox auto"],
+    options: { env: { PATH: "/nonexistent" } },
   },
   "a file to add that is not there": {
     args: ["do it", "--add", "none.txt"],

@@ -179,6 +179,7 @@ describe("before a process exists", () => {
     {
       title: "a sandbox that is required",
       more: { sandbox: "required" },
+      env: { ...key, PATH: "/nonexistent" },
       code: "UNAVAILABLE",
       says: "sandbox",
     },

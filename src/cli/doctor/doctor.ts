@@ -17,7 +17,7 @@ export async function examine(io: Io): Promise<Finding[]> {
   const findings = [binary(), ...folders(io), keys(io)];
   findings.push(await attempt("programs left running", () => leftRunning(io)));
   findings.push(...(await ofDaemon(io)));
-  findings.push({ name: "sandbox", state: "note", text: "none: the programs of a run have your rights" });
+  findings.push(await attempt("sandbox", () => sandbox(io)));
   return findings;
 }
 
@@ -188,6 +188,16 @@ async function schedules(io: Io): Promise<Finding[]> {
   } catch (error) {
     return [{ name: "schedules", state: "bad", text: messageOf(error) }];
   }
+}
+
+/** What a program has shown that ran in one. */
+async function sandbox(io: Io): Promise<Finding> {
+  const { probeSandbox } = await import("../../sandbox/probe.ts");
+  const found = await probeSandbox(environment(io));
+  const name = "sandbox";
+  if (found.works)
+    return { name, state: "ok", text: `${found.mechanism} (${found.program}); --sandbox auto uses it` };
+  return { name, state: "note", text: `none: ${found.why}`, advice: found.advice };
 }
 
 /** A check that fails to run is a finding itself, and the other checks still run. */

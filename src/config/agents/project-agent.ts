@@ -22,12 +22,18 @@ const FILE = "agents/*/agent.yaml";
 /** Keys that are not left out: a run that needs them is refused. */
 const SAID_ELSEWHERE: ReadonlySet<string> = new Set(["checks", "mcp"]);
 
+/** The keys of the sandbox, each with the value that allows least. */
+const SANDBOX_KEYS = [
+  ["sandbox", "required"],
+  ["sandbox_level", "read-only"],
+] as const;
+
 /**
  * The keys of this agent.yaml that need trust. `limits`: the user's; an agent may lower them without trust. `takes`: the
  * agent that it would replace.
  */
 export function askedOf(front: AgentFront, limits: Limits, takes: string | undefined): AskedKey[] {
-  const { allowed_tools = ["*"], models, mcp = [], sandbox, checks = [] } = front;
+  const { allowed_tools = ["*"], models, mcp = [], checks = [] } = front;
   const asked: (AskedKey & { widens?: boolean })[] = [
     ...(takes === undefined
       ? []
@@ -48,9 +54,10 @@ export function askedOf(front: AgentFront, limits: Limits, takes: string | undef
       const says = `${key} ${formatLimit(value, SETTINGS[key])}`;
       return [{ key, value, says, widens: isBeyond(value, limits[key]) }];
     }),
-    ...(sandbox === undefined
-      ? []
-      : [{ key: "sandbox", value: sandbox, says: `sandbox ${sandbox}`, widens: sandbox !== "required" }]),
+    ...SANDBOX_KEYS.flatMap(([key, strict]) => {
+      const value = front[key];
+      return value === undefined ? [] : [{ key, value, says: `${key} ${value}`, widens: value !== strict }];
+    }),
     ...(checks.length > 0 ? [{ key: "checks", value: checks, says: `checks ${checks.join("; ")}` }] : []),
   ];
   return asked

@@ -54,6 +54,7 @@ export const PROJECT_KEYS = {
     ...limits(...AGENT_SETTINGS),
     sandbox: { class: "narrows", until: "`required` counts" },
     network: { class: "reads", until: "the same: it only limits" },
+    sandbox_level: { class: "narrows", until: "`read-only` counts" },
     ...trusted("a run with it is refused, exit 64", "checks"),
   },
   "agents/*/instructions.md": reads("text"),

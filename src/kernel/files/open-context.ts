@@ -32,7 +32,10 @@ const MAX_ITEMS = 200;
 const MAX_ITEM = 200;
 
 interface OpenContextPorts
-  extends Pick<KernelPorts, "children" | "userDataDir" | "guarded" | "history" | "search" | "schedule"> {
+  extends Pick<
+    KernelPorts,
+    "children" | "userDataDir" | "guarded" | "sandboxing" | "history" | "search" | "schedule"
+  > {
   /** The service `ask` for one open file, until `signal` fires. */
   ask(proc: Process, callId: string | undefined, signal: AbortSignal): Ask;
   /** A model request of a driver, for a call or a raw open, until `signal` fires. */
@@ -205,8 +208,9 @@ export class OpenContexts {
     const over = this.#ports.windows.begin(proc, "program");
     try {
       const redactor = (): Redactor => proc.secrets.byteStream();
+      const isConfined = proc.spec.opts.confinement !== undefined;
       const confined = await this.#confined(proc, { ...request, env });
-      const child = await this.#start(proc, confined, { call, callKey, redactor });
+      const child = await this.#start(proc, confined, { call, callKey, redactor, isConfined });
       void child.exited().then(over, over);
       return child;
     } catch (thrown) {
@@ -215,9 +219,16 @@ export class OpenContexts {
     }
   }
 
-  /** The request within the network of the process. */
-  #confined<R extends Pick<ExecRequest, "argv" | "env">>(proc: Process, request: R): Promise<R> {
-    return this.#ports.networks.confined(proc, request, (bridge) => this.#start(proc, bridge, {}));
+  /** The request within the sandbox and the network of the process. */
+  async #confined<R extends Pick<ExecRequest, "argv" | "cwd" | "env">>(
+    proc: Process,
+    request: R,
+  ): Promise<R> {
+    // Loaded for the first program of a process that has a sandbox.
+    const sandboxed = proc.spec.opts.confinement
+      ? (await import("./confine.ts")).confined(proc, request, this.#ports)
+      : request;
+    return this.#ports.networks.confined(proc, sandboxed, (bridge) => this.#start(proc, bridge, {}));
   }
 
   /**
@@ -231,7 +242,10 @@ export class OpenContexts {
   async #start(
     proc: Process,
     request: ExecRequest,
-    owner: { call?: string; callKey?: string; redactor?: () => Redactor },
+    owner: Pick<
+      Parameters<KernelPorts["children"]["exec"]>[0],
+      "call" | "callKey" | "redactor" | "isConfined"
+    >,
   ): Promise<Child> {
     if (proc.state !== "running") {
       throw new SyscallError("CLOSED", `Process ${proc.pid} has ended and starts no more programs.`);

@@ -1,6 +1,9 @@
 /** Frees everything that an ended process holds, in order. */
 
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
 import type { Children } from "../../os/children.ts";
+import { TEMPORARY } from "../../sandbox/level.ts";
 import type { Conversations } from "../conversation/conversations.ts";
 import { namedError } from "../errors/kernel-errors.ts";
 import type { Process } from "../process/process.ts";
@@ -75,6 +78,7 @@ function steps(ports: ReapPorts, proc: Process): Step[] {
     ["programs", () => children.endOwner(proc.uuid)],
     ["units", () => holders.units.clear(proc)],
     ["mounts", () => holders.mounts.clear(proc)],
+    ["temporary files", () => removeTemporary(proc)],
     ...holderSteps(holders, proc), // 4 to 9
     ["context", () => contexts.ctxFree(proc.conversation.id)], // 10
     ["state", () => proc.reap()], // 11
@@ -107,6 +111,12 @@ function handleOrphanChildren(ports: ReapPorts, proc: Process): void {
     child.family.leaveParent();
     if (child.state === "zombie") void reapProcess(ports, child);
   }
+}
+
+/** The private temporary folder of a sandbox. A resumed run finds it again. */
+async function removeTemporary({ spec, record, exit }: Process): Promise<void> {
+  if (spec.opts.confinement && !exit?.suspended)
+    await rm(join(record.dir, TEMPORARY), { recursive: true, force: true });
 }
 
 function endChannels(proc: Process): void {

@@ -192,6 +192,7 @@ function startProgram(
   const path = join(proc.record.unitDir, id);
   const [outFile, exitFile] = [`${path}.out`, `${path}.exit`];
   const output = OutputFile.create(outFile);
+  const isConfined = proc.spec.opts.confinement !== undefined;
   const identified = (trace: UnitTrace): boolean => {
     try {
       proc.record.unit({ t: "program", ts: new Date(clock.now()).toISOString(), id, ...trace });
@@ -204,7 +205,14 @@ function startProgram(
   const over = beginEffects(proc);
   try {
     const child = children.startUnit(
-      { uuid: proc.uuid, unit: id, spillDir: proc.record.spillDir, graceMs: limits.grace, identified },
+      {
+        uuid: proc.uuid,
+        unit: id,
+        spillDir: proc.record.spillDir,
+        graceMs: limits.grace,
+        identified,
+        isConfined,
+      },
       {
         argv: ["/bin/sh", "-c", WRAPPER, "rnix-unit", exitFile, ...argv],
         cwd: cwd ?? folder,

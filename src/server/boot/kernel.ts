@@ -50,6 +50,12 @@ export function startKernel(
     userDataDir: user.dataDir,
     fetchedKeys,
     guarded: guardedFolders(user),
+    sandboxing: {
+      own: [user.configDir, user.dataDir],
+      userHome: user.home,
+      socket: user.socket,
+      binary: process.execPath,
+    },
     clock,
     random: Math.random,
     uuid: () => Bun.randomUUIDv7(),

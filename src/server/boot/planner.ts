@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import type { Project } from "../../config/project/project.ts";
 import type { ChildEffects } from "../../kernel/lifetime/child-effects.ts";
 import { runShortProgram } from "../../os/short-program.ts";
+import type { SandboxProbe } from "../../sandbox/probe.ts";
 import type { SpawnPorts } from "../plan/plan-spawn.ts";
 import type { KernelPort } from "./kernel-port.ts";
 import type { Machine } from "./machine.ts";
@@ -11,6 +12,17 @@ import type { OpenedProjects } from "./projects.ts";
 import type { Records } from "./records.ts";
 
 const PROBE_MS = 10_000;
+
+/** Loaded when it is first needed. What works is remembered; what does not may have been installed meanwhile. */
+function sandboxProbe(): SpawnPorts["sandbox"] {
+  let found: SandboxProbe | undefined;
+  return async (env) => {
+    if (found?.works) return found;
+    const { probeSandbox } = await import("../../sandbox/probe.ts");
+    found = await probeSandbox(env);
+    return found;
+  };
+}
 
 /** Opens the planner: what `planSpawn`, `planResume` and `planChild` need of the other parts. */
 export function openPlanner(
@@ -36,6 +48,7 @@ export function openPlanner(
       const { LIST_WAIT_MS, serviceModels } = await import("../catalog/probe-provider.ts");
       return serviceModels(choice, devices, place, { clock, children, waitMs: LIST_WAIT_MS });
     },
+    sandbox: sandboxProbe(),
     services: (project: Project, type: string) => port.kernel.mounts.services(project, type),
     remember: (project: Project) => projects.remember(project),
     networkProblem() {

@@ -8,12 +8,13 @@ import type { AgentInfo, ProcInfo, ProviderChoice } from "../../kernel/types.ts"
 import { optionsOf } from "../../options/option-list.ts";
 import { pickOptions } from "../../options/process-options.ts";
 import { SyscallError } from "../../plugin/index.ts";
+import { recordedLevel } from "../../sandbox/level.ts";
 import { projectOf } from "../../store/files/data-dir.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import type { Run } from "../records/recorded-run.ts";
 import type { GivenRules } from "./narrowed-servers.ts";
 import { planSpawn, type SpawnPlan, type SpawnPorts } from "./plan-spawn.ts";
-import type { PlacedResume } from "./request-defaults.ts";
+import type { PlacedResume, PlacedSpawn } from "./request-defaults.ts";
 import { requireFolders, restoredEnvironment, resumeDifferences } from "./resume-differences.ts";
 
 /**
@@ -46,6 +47,7 @@ export async function planResume(
       // Variables that were given to the run, and paths of its programs, stay the same.
       env: { ...request.env, ...kept },
       env_given: Object.keys(kept),
+      ...sandboxOf(info),
       ...givenAnew(request),
     },
     undefined,
@@ -137,6 +139,12 @@ export async function planChildResume(
   const { env, provider, attended, detached } = parent;
   const outputs = parent.outputs?.slice();
   return planResume(child, { env, attended, outputs, stream: !detached }, ports, provider ?? undefined);
+}
+
+/** A run that began in a sandbox continues in one. */
+function sandboxOf({ sandbox }: ProcInfo): Pick<PlacedSpawn, "sandbox" | "sandbox_level"> {
+  const level = recordedLevel(sandbox);
+  return level === null ? { sandbox: "off" } : { sandbox: "required", sandbox_level: level };
 }
 
 /** What a resume decides like a spawn. */

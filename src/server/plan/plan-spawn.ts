@@ -35,10 +35,13 @@ import { processOptions } from "../../options/process-options.ts";
 import type { HostLease } from "../../plugin/host/lease.ts";
 import { type ListedModel, type OpenContext, SyscallError } from "../../plugin/index.ts";
 import { isLimited } from "../../proxy/host-rules.ts";
+import { sandboxText } from "../../sandbox/level.ts";
+import type { SandboxProbe } from "../../sandbox/probe.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import { readAttachments } from "./attachments.ts";
+import { chooseSandbox, refuseUnconfined } from "./choose-sandbox.ts";
 import { type GivenRules, narrowedServers } from "./narrowed-servers.ts";
-import { refuseRequest, refuseSandbox, requireCommands, requireValidSchema } from "./refuse-spawn.ts";
+import { refuseRequest, requireCommands, requireValidSchema } from "./refuse-spawn.ts";
 import { type PlacedSpawn, parentUuid } from "./request-defaults.ts";
 import { runEnvironment } from "./run-environment.ts";
 import { readOnlyNotice, untrustedNotice, withheldOf } from "./spawn-notices.ts";
@@ -72,6 +75,8 @@ export interface SpawnPorts {
     devices: Namespace,
     place: Pick<OpenContext, "project" | "cwd" | "env">,
   ): Promise<ListedModel[]>;
+  /** What sandbox this machine can make. */
+  sandbox(env: Env): Promise<SandboxProbe>;
   /** Adds the project to the list of known projects. Returns whether the project is new. */
   remember(project: Project): Promise<boolean>;
   /** Why this machine can't limit the network of a run; null: it can. */
@@ -149,6 +154,12 @@ export async function planSpawn(
     const network = await networkOf(grounds, notices);
     const isUnconfined = [provider, ...(provider.fallbacks ?? [])].some(({ unconfined }) => unconfined);
     if (isUnconfined) notices.push(UNCONFINED);
+    const confinement = isUnconfined
+      ? refuseUnconfined(request, agent)
+      : await chooseSandbox(request, agent, parent?.confinement, {
+          probe: () => ports.sandbox(request.env),
+          warn: (text) => void notices.push(text),
+        });
     const environment = environmentOf(grounds, providers, devices, notices);
     requireCommands([...agent.checks, ...(request.check ?? [])], environment.env);
     prepareProject(project);
@@ -177,7 +188,8 @@ export async function planSpawn(
         images: attached.images,
         effort: request.effort ?? agent.effort ?? parent?.effort,
         script: request.workflow && (await scripts()).scriptOf(request.workflow, sources),
-        sandbox: isUnconfined ? "unconfined" : "none",
+        sandbox: isUnconfined ? "unconfined" : confinement ? sandboxText(confinement) : "none",
+        confinement,
         limits: settings.values,
         ...requestedOpts(request),
         ...network,
@@ -208,7 +220,6 @@ async function groundsOf(
   const { agentOf = loadAgent } = known;
   const agent = await withAdded(await agentOf(request.agent ?? DEFAULT_AGENT, sources), request, sources);
   requireChecks(agent);
-  refuseSandbox(request, agent);
   parent?.requireEffects({
     commands: [...agent.checks, ...(request.check ?? [])],
     files: await filesOf(request.add ?? []),

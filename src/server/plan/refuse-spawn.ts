@@ -1,6 +1,5 @@
 /** Refuses requests for a run that can't be granted, before anything is spent. */
 
-import type { Agent } from "../../config/agents/agents.ts";
 import { OutputSchema } from "../../kernel/loop/output-schema.ts";
 import { hasCommand } from "../../lib/has-command.ts";
 import { SyscallError } from "../../plugin/index.ts";
@@ -50,15 +49,6 @@ function refuseInChat({ output_schema }: PlacedSpawn, isInside: boolean): void {
   }
   if (!isInside) return;
   throw new SyscallError("PERMISSION", "A chat is for a user: it is refused inside a run.");
-}
-
-/** A flag overrides the agent's value. */
-export function refuseSandbox(request: PlacedSpawn, agent: Agent): void {
-  if ((request.sandbox ?? agent.sandbox) !== "required") return;
-  throw new SyscallError(
-    "UNAVAILABLE",
-    "A sandbox is required and this version has none. Run it with --sandbox auto where that is acceptable.",
-  );
 }
 
 /** Fails before anything is spent. The run compiles the schema again. */

@@ -102,7 +102,11 @@ children: [{ agent: default, intent: break, responses: [] }]
     flags: ["--mcp", "gone", "--trust"],
     files: { ".mcp.json": '{"mcpServers":{"gone":{"command":"/nonexistent"}}}' },
   },
-  { how: "`--sandbox required`", flags: ["--sandbox", "required"] },
+  {
+    how: "`--sandbox required`, and no bubblewrap",
+    flags: ["--sandbox", "required"],
+    env: { PATH: "/nonexistent" },
+  },
 ];
 
 /** Runs one ending, and returns its row of the table. */

@@ -58,6 +58,7 @@ class Booting implements AsyncDisposable {
         keys: { of: unused, fetched: [] },
         parent: unused,
         models: unused,
+        sandbox: unused,
         services: unused,
         remember: unused,
         networkProblem: unused,

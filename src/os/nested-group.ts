@@ -1,0 +1,31 @@
+/** Asks a confined program to end: the processes inside its PID namespace, not the one that waits outside. */
+
+import { readdirSync, readFileSync } from "node:fs";
+import { terminate } from "./signal.ts";
+
+/** A signal to the whole group would end the program outside first, and with it the namespace, without any grace. */
+export function terminateNested(group: number): void {
+  const inside = members(group);
+  for (const pid of inside.length > 0 ? inside : [-group]) terminate(pid);
+}
+
+/** The processes of the group that have a PID in a namespace below this one. */
+function members(group: number): number[] {
+  const own = numbersOf("self", "NSpid").length;
+  return readdirSync("/proc")
+    .map(Number)
+    .filter(
+      (pid) => pid > 0 && numbersOf(pid, "NSpgid")[0] === group && numbersOf(pid, "NSpid").length > own,
+    );
+}
+
+/** A PID as each namespace sees it, the outermost first; empty when the process is gone. */
+function numbersOf(pid: number | "self", field: "NSpid" | "NSpgid"): number[] {
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, "utf8");
+    const [, line = ""] = new RegExp(`^${field}:\\s+(.*)$`, "m").exec(status) ?? [];
+    return line.split(/\s+/).filter(Boolean).map(Number);
+  } catch {
+    return []; // It has ended.
+  }
+}

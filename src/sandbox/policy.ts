@@ -1,0 +1,151 @@
+/** What a confined program can see and write: a list of mounts over a read-only view of the system. */
+
+import { existsSync, lstatSync, readdirSync, realpathSync } from "node:fs";
+import { delimiter, isAbsolute, join } from "node:path";
+import { innerPath } from "../lib/inner-path.ts";
+import { gitMounts } from "./git-mounts.ts";
+import type { SandboxLevel } from "./level.ts";
+import { bindRead, bindWrite, hidden, type Mount, underRoot } from "./mount.ts";
+import { NEEDED_IN_HOME, PROTECTED, SECRETS_IN_HOME, SYSTEM_SECRETS } from "./paths.ts";
+
+/** The folders of one run. All paths are absolute. */
+export interface SandboxScope {
+  level: SandboxLevel;
+  project: string;
+  /** Folders outside the project that the run may use. */
+  folders: readonly string[];
+  env: Readonly<Record<string, string>>;
+  /** The home of the user, which HOME of the run may not be. */
+  userHome: string;
+  /** Take the place of the temporary folders and of the home. They exist. */
+  temp: string;
+  home: string;
+  /** Rnix's own folders: settings, keys, records. */
+  own: readonly string[];
+  /** The parts of `own` that this run may read. */
+  readable: readonly string[];
+  /** The daemon's socket, and this binary. */
+  socket: string;
+  binary: string;
+  isRoot: boolean;
+}
+
+/** The folder of the link to this binary, in front of the PATH of a confined program. */
+export const BINARY_DIR = "/run/rnix-bin";
+
+/** The mounts, in order: a later one covers an earlier one. No absent path outside of private folders is named. */
+export function mountsOf(scope: SandboxScope): Mount[] {
+  const { project, folders, env, own, readable, temp, level } = scope;
+  const given = [project, ...folders].filter(existsSync);
+  const homes = [...new Set([env.HOME, scope.userHome])].filter(isFolder);
+  const privateHomes = homes.filter((home) => given.every((folder) => innerPath(folder, home) === null));
+  const openHomes = homes.filter((home) => !privateHomes.includes(home));
+  return [
+    ...["/tmp", "/var/tmp"].filter(isFolder).map((to) => bindWrite(temp, to)),
+    ...["/run", "/var/run"].filter(isRealFolder).map((path) => hidden(path, "folder")),
+    ...resolver(),
+    ...(scope.isRoot ? closedToRoot(homes, given) : []),
+    ...privateHomes.flatMap((home) => homeMounts(home, scope.home)),
+    ...pathMounts(env, homes),
+    ...given.flatMap((folder) => givenMounts(folder, level)),
+    ...openHomes.flatMap((home) => SECRETS_IN_HOME.map((name) => join(home, name)).flatMap(hiddenIfThere)),
+    ...[...own, ...runtimeFolders(env)].flatMap(hiddenIfThere),
+    ...readable.filter(existsSync).map((path) => bindRead(path)),
+    ...(existsSync(scope.socket) ? [bindWrite(scope.socket)] : []),
+    bindRead(scope.binary, join(BINARY_DIR, "rnix")),
+  ];
+}
+
+/** A folder that the run may use, with the parts of it that no program may change. */
+function givenMounts(folder: string, level: SandboxLevel): Mount[] {
+  if (level === "read-only") return [bindRead(folder)];
+  const kept = PROTECTED.map((name) => join(folder, name)).filter(existsSync);
+  return [bindWrite(folder), ...underRoot(folder, kept), ...gitMounts(folder)];
+}
+
+/** A private home, with what builds need of the user's own. */
+function homeMounts(home: string, instead: string): Mount[] {
+  const visible = readdirSync(home, { withFileTypes: true })
+    .filter(({ name }) => !name.startsWith("."))
+    .map(({ name }) => join(home, name));
+  const needed = NEEDED_IN_HOME.map((name) => join(home, name));
+  return [
+    bindWrite(instead, home),
+    ...[...visible, ...needed].filter((path) => leadsToNoSecret(path, home)).map((path) => bindRead(path)),
+  ];
+}
+
+/** False for a path that is gone, and for a link to a hidden part of the home. */
+function leadsToNoSecret(path: string, home: string): boolean {
+  try {
+    const real = realpathSync(path);
+    const inHome = innerPath(realpathSync(home), real);
+    if (inHome === null || !inHome.startsWith(".")) return true;
+    return NEEDED_IN_HOME.some((name) => innerPath(name, inHome) !== null);
+  } catch {
+    // It can't be followed, so a program could not either.
+    return false;
+  }
+}
+
+/** Folders of programs below a home, such as those of a version manager. */
+function pathMounts({ PATH = "" }: SandboxScope["env"], homes: readonly string[]): Mount[] {
+  return PATH.split(delimiter)
+    .filter((folder) => isAbsolute(folder) && homes.some((home) => innerPath(home, folder)))
+    .filter((folder) =>
+      homes.every((home) => !SECRETS_IN_HOME.some((name) => innerPath(join(home, name), folder) !== null)),
+    )
+    .filter(isFolder)
+    .map((folder) => bindRead(folder));
+}
+
+/** Root reads what other users can't: keys of the machine, and the other homes. */
+function closedToRoot(homes: readonly string[], given: readonly string[]): Mount[] {
+  const others = ["/root", ...namesIn("/home").map((name) => join("/home", name))].filter(
+    (home) => !homes.includes(home) && given.every((folder) => innerPath(folder, home) === null),
+  );
+  return [...SYSTEM_SECRETS, ...others].flatMap(hiddenIfThere);
+}
+
+/** The file to which /etc/resolv.conf leads, where that is in /run. */
+function resolver(): Mount[] {
+  try {
+    const file = realpathSync("/etc/resolv.conf");
+    return file.startsWith("/run/") ? [bindRead(file)] : [];
+  } catch {
+    // Without the file, names are not resolved outside either.
+    return [];
+  }
+}
+
+/** Sockets of the session: D-Bus, agents with keys, the display. */
+function runtimeFolders({ XDG_RUNTIME_DIR: folder }: SandboxScope["env"]): string[] {
+  return folder !== undefined && isAbsolute(folder) ? [folder] : [];
+}
+
+function hiddenIfThere(path: string): Mount[] {
+  const stats = lstatSync(path, { throwIfNoEntry: false });
+  if (stats === undefined || stats.isSymbolicLink()) return [];
+  return [hidden(path, stats.isDirectory() ? "folder" : "file")];
+}
+
+function isFolder(path: string | undefined): path is string {
+  return path !== undefined && path !== "/" && isAbsolute(path) && namesFolder(path);
+}
+
+function namesFolder(path: string): boolean {
+  return existsSync(path) && realFolder(path);
+}
+
+function realFolder(path: string): boolean {
+  return lstatSync(realpathSync(path)).isDirectory();
+}
+
+/** /var/run is a link to /run on most systems. */
+function isRealFolder(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+}
+
+function namesIn(folder: string): string[] {
+  return existsSync(folder) ? readdirSync(folder) : [];
+}

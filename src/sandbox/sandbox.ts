@@ -1,0 +1,28 @@
+/** Confines a program: its command line and environment become those of a program in a sandbox. */
+
+import { mkdirSync } from "node:fs";
+import { delimiter } from "node:path";
+import { bubblewrap } from "./bubblewrap.ts";
+import type { Sandbox } from "./level.ts";
+import { BINARY_DIR, mountsOf, type SandboxScope } from "./policy.ts";
+
+/** A program to start, or the confined one in its place. */
+export interface SandboxedProgram {
+  argv: readonly string[];
+  cwd: string;
+  env: Readonly<Record<string, string>>;
+}
+
+/** Looks at the file system: a path that is not there is not named. */
+export function sandboxed(
+  { program }: Sandbox,
+  scope: SandboxScope,
+  { argv, cwd, env }: SandboxedProgram,
+): { argv: string[]; env: Record<string, string> } {
+  for (const folder of [scope.temp, scope.home]) mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const { PATH = "" } = env;
+  return {
+    argv: [...bubblewrap({ program, mounts: mountsOf(scope), cwd, isRoot: scope.isRoot }), ...argv],
+    env: { ...env, TMPDIR: "/tmp", PATH: `${BINARY_DIR}${delimiter}${PATH}` },
+  };
+}

@@ -1,0 +1,188 @@
+import { describe, expect, test } from "bun:test";
+import { mkdirSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { installed } from "../../support/installed.ts";
+import { filesBelow } from "../support/leftovers.ts";
+import { Machine } from "../support/machine.ts";
+import { toolResults } from "../support/requests.ts";
+import { bash, calls, says } from "../support/scenes.ts";
+
+const REQUIRED = ["spawn", "--no-stdin", "--sandbox", "required"];
+
+/** Runs these commands, one call each, and returns what each has printed. */
+async function run(machine: Machine, commands: string[], flags: string[] = []): Promise<string[]> {
+  const model = await machine.play({ "do it": [...commands.map((command) => bash(command)), says("done")] });
+  await machine.ok([...REQUIRED, ...flags, "do it"]);
+  return toolResults(model.last);
+}
+
+function git(machine: Machine, ...args: string[]): void {
+  const env = { ...process.env, HOME: machine.home, GIT_CONFIG_GLOBAL: "/dev/null" };
+  const identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"];
+  const result = Bun.spawnSync(["git", ...identity, ...args], { cwd: machine.project, env });
+  if (!result.success) throw new Error(`git ${args.join(" ")}: ${result.stderr}`);
+}
+
+const IDENTITY = "git -c user.name=a -c user.email=a@b.c";
+
+describe.if(installed("bwrap"))("a run in a sandbox", () => {
+  test("works as outside: commits, pipes, exit codes, loopback, a temporary folder that lasts", async () => {
+    await using machine = new Machine({ git: true });
+    const results = await run(machine, [
+      `echo a >a.txt && git add a.txt && ${IDENTITY} commit -qm "Add a" && git log --format=%s | head -1`,
+      "echo kept >/tmp/note; exit 3",
+      "cat /tmp/note; echo $TMPDIR; kill -KILL $$",
+      "printf 'b\\na\\n' > >(sort >sorted); sleep 0.1; cat sorted",
+      'python3 -c \'import socket as s; a=s.create_server(("127.0.0.1",0)); s.create_connection(a.getsockname()); print("connected")\'',
+      "git init -q new && ls -d new/.git",
+      "no-such-program",
+    ]);
+    expect(results).toEqual([
+      "Add a",
+      "[exit code 3]",
+      "kept\n/tmp\n[exit code 137]",
+      "a\nb",
+      "connected",
+      "new/.git",
+      expect.stringContaining("[exit code 127]"),
+    ]);
+    expect(machine.has("/tmp/note")).toBe(false);
+    expect(filesBelow(machine.project).filter((path) => path.endsWith("/note"))).toEqual([]);
+  });
+
+  test("commits in a work tree of another folder, whose hooks stay as they are", async () => {
+    await using machine = new Machine({ git: true });
+    const tree = join(machine.elsewhere, "tree");
+    git(machine, "worktree", "add", "-q", tree);
+    const model = await machine.play({
+      "do it": [
+        bash(`echo a >a && git add a && ${IDENTITY} commit -qm "Add a" && git log --format=%s -1`),
+        bash(`echo x >${machine.project}/.git/hooks/post-commit`),
+        bash("echo 'gitdir: /' >.git"),
+        bash(`echo / >${machine.project}/.git/worktrees/tree/commondir`),
+        says("done"),
+      ],
+    });
+    await machine.ok([...REQUIRED, "do it"], { cwd: tree });
+    const [commit, ...refused] = toolResults(model.last);
+    expect(commit).toBe("Add a");
+    expect(refused).toHaveLength(3);
+    for (const text of refused) expect(text).toContain("Read-only file system");
+  });
+
+  test("binds no folder that a forged .git names", async () => {
+    await using machine = new Machine();
+    mkdirSync(join(machine.elsewhere, "objects"));
+    machine.write(join(machine.elsewhere, "HEAD"), "ref: refs/heads/main\n");
+    machine.write(".git", `gitdir: ${machine.elsewhere}\n`);
+    const [text = ""] = await run(machine, [`echo x >${machine.elsewhere}/file`]);
+    expect(text).toContain("No such file or directory");
+  });
+
+  test("leaves no trace in the project or the home, also after kill -9 of the daemon", async () => {
+    await using machine = new Machine({ git: true });
+    machine.write(".gitignore", ".rnix\n");
+    git(machine, "add", ".gitignore");
+    git(machine, "commit", "-qm", "Ignore");
+    const files = (): string[] =>
+      [machine.project, machine.home].flatMap(filesBelow).filter((path) => !path.includes("/.rnix/"));
+    const before = files();
+    await run(machine, ["true", "touch ~/.npmrc ~/x; git status --short"]);
+    expect(files()).toEqual(before);
+    await machine.play({ "hang on": [bash("touch held; rm held; touch .git/held; sleep 60"), says("done")] });
+    const hanging = machine.start([...REQUIRED, "hang on"]);
+    await machine.until(["ps"], /Bash/);
+    await machine.endDaemon();
+    await hanging.done;
+    await machine.run(["ps"]);
+    expect(files().filter((path) => !path.endsWith(".git/held"))).toEqual(before);
+  });
+
+  test("with the level read-only, writes nothing but its temporary folder", async () => {
+    await using machine = new Machine({ git: true });
+    const flags = ["--sandbox-level", "read-only", "--output", "json"];
+    const results = await run(machine, ["echo x >new", "echo x >/tmp/new && cat /tmp/new README.md"], flags);
+    expect(results[0]).toContain("Read-only file system");
+    expect(results[1]).toStartWith("x\n");
+  });
+
+  test("gives its children no more, whatever they ask for", async () => {
+    await using machine = new Machine({ git: true });
+    const levels = ["--sandbox off", "--sandbox-level project"];
+    const lines = levels.map(
+      (flags) =>
+        `rnix spawn --no-stdin --output json ${flags} "the child" 2>/dev/null | grep -o '"sandbox":"[^"]*"'`,
+    );
+    const model = await machine.play({
+      "do it": [bash(...lines), says("done")],
+      "the child": [says("done")],
+    });
+    await machine.ok([...REQUIRED, "--sandbox-level", "read-only", "do it"]);
+    const results = model.requests.flatMap(toolResults);
+    expect(results).toEqual(levels.map(() => '"sandbox":"read-only (bubblewrap)"'));
+  });
+
+  test.if(installed("nsenter"))("has no network beside, with --network off", async () => {
+    await using machine = new Machine({ git: true });
+    const server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response("reached") });
+    const read = `python3 -c "import urllib.request as u; print(u.urlopen('http://127.0.0.1:${server.port}').read())"`;
+    const commands = [`${read} 2>&1 | tail -1`, "echo x >>.git/config; echo y >out; cat out"];
+    const [reached, text] = await run(machine, commands, ["--network", "off"]);
+    await server.stop(true);
+    expect(reached).not.toContain("b'reached'");
+    expect(text).toContain("Read-only file system");
+    expect(text).toEndWith("y");
+  });
+
+  test("resumes in a sandbox", async () => {
+    await using machine = new Machine({ git: true });
+    const model = await machine.play({
+      "do it": [bash("touch held; sleep 60"), bash("echo x >>.git/config"), says("done")],
+    });
+    const command = machine.start([...REQUIRED, "--output", "json", "do it"]);
+    await machine.held();
+    command.signal("SIGINT");
+    await command.done;
+    const receipt = await machine.json(["resume", "--output", "json"]);
+    expect(receipt.sandbox).toBe("project (bubblewrap)");
+    expect(toolResults(model.last).at(-1)).toContain("Read-only file system");
+  });
+
+  test("lets a program that is asked to end do so in peace, in the background too", async () => {
+    await using machine = new Machine({ git: true });
+    const line = "trap 'echo ended >>ended; exit 5' TERM; touch $0; while :; do sleep 0.05; done";
+    await machine.play({
+      "do it": [
+        calls(
+          ["Bash", { command: `bash -c "${line}" unit`, run_in_background: true }],
+          ["Bash", { command: `bash -c "${line}" held`, timeout_ms: 500 }],
+        ),
+        says("done"),
+      ],
+    });
+    await machine.ok([...REQUIRED, "--on-units", "kill", "do it"]);
+    expect(machine.read("ended")).toBe("ended\nended\n");
+  });
+});
+
+describe("without bubblewrap", () => {
+  /** A PATH with everything but bwrap. */
+  function without(machine: Machine): string {
+    const bin = join(machine.elsewhere, "bin");
+    mkdirSync(bin);
+    for (const name of ["bash", "sh", "cat"]) symlinkSync(Bun.which(name) ?? "", join(bin, name));
+    return bin;
+  }
+
+  test("a required sandbox ends with 69 and the line that installs it; auto runs with a notice", async () => {
+    await using machine = await Machine.playing({ "do it": [says("done")] });
+    const env = { PATH: without(machine) };
+    const refused = await machine.run([...REQUIRED, "do it"], { env });
+    expect(refused.code).toBe(69);
+    expect(refused.stderr).toContain("apt-get install bubblewrap");
+    const args = ["spawn", "--no-stdin", "--sandbox", "auto", "--output", "json", "do it"];
+    const receipt = await machine.json(args, { env });
+    expect(receipt.sandbox).toBe("none");
+    expect(receipt.notices.join()).toContain("apt-get install bubblewrap");
+  });
+});
