@@ -41,7 +41,7 @@ export async function fetchPage(text: string, network: Network): Promise<Fetched
     const { response, address } = await reach(url, network);
     const location = response.headers.get("location");
     if (response.status < 300 || response.status >= 400 || location === null)
-      return await pageOf(address, response);
+      return await pageOf(address, response, network.signal);
     await response.body?.cancel();
     const next = webAddress(location, address);
     if (hostOf(next) !== hostOf(url)) return { to: next.href };
@@ -147,10 +147,14 @@ async function attempt(to: string, options: BunFetchRequestInit, url: URL): Prom
   try {
     return await fetch(to, options);
   } catch (cause) {
-    const code = cause instanceof Error && "code" in cause ? String(cause.code) : "no connection";
+    const code = codeOf(cause);
     const why = /CERT|TLS|SSL|SELF_SIGNED/.test(code) ? `its certificate is refused (${code})` : code;
     throw new SyscallError("UNAVAILABLE", `${url.origin} can't be reached: ${why}.`, { cause });
   }
+}
+
+function codeOf(cause: unknown): string {
+  return cause instanceof Error && "code" in cause ? String(cause.code) : "no connection";
 }
 
 /** No server accepts a connection there. A refused certificate is an answer. */
@@ -160,13 +164,18 @@ function isUnreachable(thrown: unknown): boolean {
   return code === "ConnectionRefused" || code === "ConnectionClosed" || code === "ECONNRESET";
 }
 
-async function pageOf(url: URL, response: Response): Promise<FetchedPage> {
+async function pageOf(url: URL, response: Response, signal: AbortSignal): Promise<FetchedPage> {
   if (!response.ok) {
     await response.body?.cancel();
     throw failed(url, response);
   }
   const type = response.headers.get("content-type") ?? "";
-  return { url: url.href, type, ...(await readBody(response, MAX_BODY)) };
+  try {
+    return { url: url.href, type, ...(await readBody(response, MAX_BODY)) };
+  } catch (cause) {
+    throwIfAborted(signal);
+    throw new SyscallError("UNAVAILABLE", `${url.href} broke off: ${codeOf(cause)}.`, { cause });
+  }
 }
 
 /** The body, up to a limit of bytes. */
