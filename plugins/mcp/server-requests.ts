@@ -58,7 +58,7 @@ export function answerRequests(client: Client, settings: ServerSettings, asked: 
   // Not announced: a server that asks for it anyway is refused.
   client.fallbackRequestHandler = async ({ method }) => {
     asked.notice(
-      `The MCP server asked its client for ${method.slice(0, MAX_QUESTION)}. It was refused: servers get no model and no folders here.`,
+      `The MCP server asked its client for ${quoted(method)}. It was refused: servers get no model and no folders here.`,
     );
     throw new ProtocolError(ProtocolErrorCode.MethodNotFound, `${method} is not offered`);
   };

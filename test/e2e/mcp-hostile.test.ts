@@ -1,12 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { resolve } from "node:path";
 import { Machine } from "./support/machine.ts";
-import { MCP_PROGRAM, mcpJson } from "./support/mcp.ts";
+import { hostileServer, mcpJson } from "./support/mcp.ts";
 import { toolResults } from "./support/requests.ts";
 import { calls, says } from "./support/scenes.ts";
 
-const HOSTILE = resolve(import.meta.dir, "../support/mcp-server/hostile.ts");
 /** Of one call. */
 const TIMEOUT_S = 2;
 /** More than a daemon needs that holds none of what the server sends. */
@@ -29,8 +27,7 @@ describe("an MCP server that misbehaves during a call", () => {
   for (const { how, timeout, result } of FAULTS) {
     test(`(${how}) ends the call within its time, and the run goes on`, async () => {
       await using machine = new Machine();
-      const args = MCP_PROGRAM.map((word) => (word.endsWith("main.ts") ? HOSTILE : word));
-      const entry = { command: "env", args: [...args, how], request_timeout: `${timeout}s` };
+      const entry = { ...hostileServer(how), request_timeout: `${timeout}s` };
       mcpJson(machine, { bad: entry });
       machine.write("a.txt", "still here");
       await machine.ok(["trust", "--yes"]);

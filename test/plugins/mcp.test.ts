@@ -223,7 +223,7 @@ describe("a server on stdin and stdout", () => {
     const asked = 'The MCP server asked the user "Who are you?". It was declined';
     expect(await call(mounted, "ask")).toStartWith(`the user answered with decline\n${asked}`);
     expect(await call(mounted, "think")).toMatch(
-      /^no model: .*not offered\nThe MCP server asked its client for sampling\/createMessage\. It was refused/,
+      /^no model: .*not offered\nThe MCP server asked its client for "sampling\/createMessage"\. It was refused/,
     );
     expect(made.notes.log.filter((line) => line.includes("The MCP server asked"))).toHaveLength(2);
     expect(await call(mounted, "echo", { text: "x" })).toBe('{"text":"x"}');

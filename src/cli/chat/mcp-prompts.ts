@@ -3,9 +3,13 @@
 import { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
 import { environment, type Io, project } from "../io.ts";
+import { oneLine } from "../output/format.ts";
 import type { CompletableCommand } from "../terminal/completion.ts";
 import type { Link } from "./link.ts";
 import { wordsOf } from "./prompt-commands.ts";
+
+/** Columns kept of a prompt's description. */
+const ABOUT_WIDTH = 200;
 
 const Prompts = z.array(
   z.object({
@@ -66,8 +70,7 @@ export class McpPrompts {
       .map(({ name }) => ({
         name: `${name}:`,
         about: "prompts of this MCP server",
-        values: async () =>
-          (await this.#prompts(name)).map((one) => ({ value: one.name, about: about(one) })),
+        values: async () => (await this.#prompts(name)).flatMap(suggestion),
       }));
   }
 
@@ -84,6 +87,12 @@ export class McpPrompts {
     if (made.error !== null) throw new SyscallError(made.error_code ?? "INTERNAL", made.error);
     return made.result ?? "";
   }
+}
+
+/** Nothing for a name that can't be typed: the server may have written anything. */
+function suggestion(prompt: Prompt): { value: string; about: string }[] {
+  const isTypeable = /^[^\s\p{C}]+$/u.test(prompt.name);
+  return isTypeable ? [{ value: prompt.name, about: oneLine(about(prompt), ABOUT_WIDTH) }] : [];
 }
 
 /** Such as `<path> [style]: Reviews a file`. */

@@ -1,6 +1,7 @@
 /** `rnix mcp login` and `rnix mcp logout`: OAuth at an MCP server, by the user's browser. */
 
 import { SyscallError } from "../../plugin/index.ts";
+import { visible } from "../../plugin/visible.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { bool } from "../flags.ts";
@@ -40,7 +41,7 @@ export const login = defineCommand({
       const code = found.get("code");
       if (code === null) {
         const why = found.get("error_description") ?? found.get("error") ?? "no code";
-        throw new SyscallError("PERMISSION", `${name} refused the login: ${why}`);
+        throw new SyscallError("PERMISSION", `${name} refused the login: ${visible(why)}`);
       }
       const iss = found.get("iss");
       await ask({ redirect: callback.redirect, code, ...(iss !== null && { iss }) });

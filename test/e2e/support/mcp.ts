@@ -16,6 +16,14 @@ export function mcpServer(args: string[] = [], env?: Record<string, string>): ob
   return { command: "env", args: [...MCP_PROGRAM, ...args], ...(env && { env }) };
 }
 
+/** A server that misbehaves in this way when its tool is called, and with the names of its prompts. */
+export function hostileServer(how: string): { command: string; args: string[] } {
+  const program = MCP_PROGRAM.map((word) =>
+    word === MCP_SERVER ? word.replace("main.ts", "hostile.ts") : word,
+  );
+  return { command: "env", args: [...program, how] };
+}
+
 /** Writes the project's `.mcp.json`. */
 export function mcpJson(machine: Machine, servers: Record<string, object>): void {
   machine.write(".mcp.json", JSON.stringify({ mcpServers: servers }, null, 2));

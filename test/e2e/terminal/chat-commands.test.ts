@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import type { TerminalSession } from "../../support/terminal.ts";
 import { Machine } from "../support/machine.ts";
-import { mcpJson, mcpServer } from "../support/mcp.ts";
+import { hostileServer, mcpJson, mcpServer } from "../support/mcp.ts";
 import { asked, CTRL_C, chat, EMPTY_LINE, ENTER, ESCAPE, leave, READY } from "./support.ts";
 
 /** Types a command and waits for its answer, which is a block in the transcript. */
@@ -85,7 +85,7 @@ test("every command answers with a block, before the first message and after it"
 
 test("prompts of an MCP server are commands: completed by the server, filled with arguments", async () => {
   await using machine = new Machine();
-  mcpJson(machine, { notes: mcpServer() });
+  mcpJson(machine, { notes: mcpServer(), bad: hostileServer("hang") });
   await machine.ok(["trust", "--yes"]);
   const model = await machine.model([{ text: "a summary" }]);
   await using terminal = await chat(machine, [], { columns: 100, rows: 30 });
@@ -104,6 +104,12 @@ test("prompts of an MCP server are commands: completed by the server, filled wit
   await command(terminal, "/notes:no", /there is no \/notes:no; notes has \/notes:summary/);
   await command(terminal, "/nots:summary", /got "nots"\. Did you\s+mean "notes"/);
   await command(terminal, "/notes:summary style=x topic=y z", /it takes no z/);
+  terminal.type("/bad:");
+  expect(await terminal.until(/look +red:/)).toMatch(/look +red: and more$/m);
+  expect(terminal.screen.text).not.toContain("can't be typed");
+  expect(terminal.written).not.toContain("red:\x1b");
+  terminal.type("\x15");
+  await terminal.until(EMPTY_LINE);
   await leave(terminal);
 });
 

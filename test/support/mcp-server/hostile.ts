@@ -9,10 +9,16 @@ const PIECE = "x".repeat(1024 * 1024);
 const RESULTS: Record<string, object> = {
   initialize: {
     protocolVersion: "2025-06-18",
-    capabilities: { tools: { listChanged: true } },
+    capabilities: { tools: { listChanged: true }, prompts: {} },
     serverInfo: { name: "hostile", version: "1" },
   },
   "tools/list": { tools: [{ name: "go", inputSchema: { type: "object" } }] },
+  "prompts/list": {
+    prompts: [
+      { name: "look\u001b[31m", description: "can't be typed" },
+      { name: "look", description: "red:\u001b[31m and\nmore" },
+    ],
+  },
   ping: {},
 };
 
