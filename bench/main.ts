@@ -3,6 +3,7 @@ import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { type Figure, isReached, ratioOf, table } from "./figure.ts";
 import { daemonMemory } from "./figures/daemon-memory.ts";
+import { dashboard } from "./figures/dashboard.ts";
 import { kernelFigures } from "./figures/kernel.ts";
 import { manyCalls } from "./figures/many-calls.ts";
 import { mcp } from "./figures/mcp.ts";
@@ -25,7 +26,7 @@ import { type Place, withPlace } from "./place.ts";
  * each beside a floor measured in turns with it; bench/README.md says how to read them.
  */
 const USAGE = `bun bench/main.ts [--only GROUP]… [--rounds N] [--batches N] [--json FILE] [--rnix PATH]
-  --only     start, one-turn, prompt, tool-calls, work-tree, together, streaming, terminal, models, calls, records, search, recall, mcp, memory; of the kernel alone:
+  --only     start, one-turn, prompt, tool-calls, work-tree, together, streaming, terminal, models, calls, records, search, recall, mcp, dashboard, memory; of the kernel alone:
              syscalls, processes, idle, messages, steps, snapshots
   --rounds   measured rounds of each command, 15 by default
   --batches  hundreds of runs in the memory figure, 2 by default
@@ -57,6 +58,7 @@ const GROUPS: Record<string, (place: Place) => Promise<Figure[]>> = {
   search,
   recall,
   mcp,
+  dashboard,
   models: scarceModel,
   calls: manyCalls,
   memory: (place) => daemonMemory(place, Number(flags.batches)),

@@ -2,6 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { render } from "preact";
+import { History } from "./history.tsx";
 import { Now } from "./now.tsx";
 import { follow, lostSince, now } from "./page-api.ts";
 import { elapsed } from "./page-format.ts";
@@ -14,6 +15,11 @@ addEventListener("hashchange", () => {
   scrollTo(0, 0);
 });
 
+function viewOf(view: string | undefined, uuid: string | undefined) {
+  if (view === "run" && uuid) return <RunView key={uuid} uuid={uuid} />;
+  return view === "history" ? <History /> : <Now />;
+}
+
 function Page() {
   const [, view, uuid] = address.value.split("/");
   return (
@@ -22,6 +28,9 @@ function Page() {
         <a class="name" href="#/">
           Rnix
         </a>
+        <nav aria-label="Views">
+          <a href="#/">Now</a> <a href="#/history">History</a>
+        </nav>
         {lostSince.value !== null && (
           <p role="alert" class="lost">
             The daemon has not answered for {elapsed(now.value - lostSince.value)}: what follows is from
@@ -29,7 +38,7 @@ function Page() {
           </p>
         )}
       </header>
-      <main>{view === "run" && uuid ? <RunView key={uuid} uuid={uuid} /> : <Now />}</main>
+      <main>{viewOf(view, uuid)}</main>
     </>
   );
 }

@@ -101,6 +101,27 @@ describe.skipIf(!hasBrowser)("the page", () => {
     await page.close();
   }, 90_000);
 
+  test("History finds runs by agent and by how they ended", async () => {
+    await using machine = new Machine();
+    await machine.model((request) =>
+      firstUserMessage(request).startsWith("bad")
+        ? { fault: { kind: "status", status: 400, message: "no" } }
+        : { text: "good" },
+    );
+    await machine.ok(["spawn", "good work"]);
+    await machine.run(["spawn", "bad work"]);
+    const page = await open(machine);
+    await page.getByRole("link", { name: "History" }).click();
+    await page.getByText("2 of 2 runs").waitFor();
+    await page.getByLabel("End").selectOption("llm_error");
+    await page.getByText("1 of 1 runs").waitFor();
+    await page.getByRole("link", { name: "bad work" }).waitFor();
+    await page.getByLabel("Agent").fill("no-such-agent");
+    await page.getByText("0 of 0 runs").waitFor();
+    expect(await faultsOf(page)).toEqual([]);
+    await page.close();
+  }, 60_000);
+
   test("a question is answered by its button; a run is paused, continued and killed; on a phone", async () => {
     await using machine = new Machine();
     await machine.play({
