@@ -6,6 +6,8 @@ import type { JournalEntry, ModelSwitch, StepRecord, ToolCallRecord } from "./st
 
 type Entry<T extends JournalEntry["t"]> = Extract<JournalEntry, { t: T }>;
 
+type KeptEntry = NonNullable<StepRecord["entries"]>[number];
+
 /**
  * An event of a run. `step`: the step that it belongs to. Of a fork, the events of the steps that it began with name the
  * run that made them.
@@ -18,8 +20,7 @@ export type RunEvent = { n?: number; origin_uuid?: string } & (
   /** `tools_offered`: the first tools of the prompt head, where not all were in the request. */
   | (Omit<Entry<"answer">, "v" | "messages" | "inbox"> & Pick<StepRecord, "tools_offered">)
   | (Omit<Entry<"call_start">, "path"> & Pick<ToolCallRecord, "path">)
-  | Entry<"waiting">
-  | Entry<"verdict">
+  | KeptEntry
   | Entry<"call_end">
   /** The step is finished. The events before it are all that its record holds. */
   | { t: "step"; step: number; ts: string; record: StepRecord }
@@ -29,11 +30,16 @@ export type RunEventOf<T extends RunEvent["t"]> = Extract<RunEvent, { t: T }>;
 
 /** Returns the events of a finished step: the calls one after another, also if they ran at once. */
 export function eventsOfStep(record: StepRecord): RunEvent[] {
-  const { ns, n } = record;
+  const { ns, n, entries = [] } = record;
   const events = stepEvents(record);
-  return ns === undefined
-    ? events
-    : events.map((event, i) => ({ ...event, n: i < events.length - 1 ? ns[i] : n }));
+  if (ns === undefined) return events;
+  const numbered: RunEvent[] = events.map((event, i) => ({ ...event, n: i < events.length - 1 ? ns[i] : n }));
+  return entries.length === 0 ? numbered : numbered.toSpliced(-1, 0, ...entries);
+}
+
+/** Whether the record of the step keeps the entry as it is. */
+export function isKept(entry: JournalEntry): entry is KeptEntry {
+  return !["answer", "call_start", "call_end", "compact"].includes(entry.t);
 }
 
 function stepEvents(record: StepRecord): RunEvent[] {

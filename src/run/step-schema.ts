@@ -124,11 +124,13 @@ export const Wake = z.discriminatedUnion("on", [
 
 const Entry = { ...NUMBERED, step: z.number(), ts: z.string() };
 
-/** The call has done its work and waits for an event: its state is never `unknown`. */
-const Waiting = z.object({ t: z.literal("waiting"), ...Entry, id: z.string(), on: Wake });
-
-/** The call has waited for a person, and has the verdict. What it does comes after this. */
-const Verdict = z.object({ t: z.literal("verdict"), ...Entry, id: z.string(), verdict: AskVerdict });
+/** Entries of the journal that the record of the step keeps as they are. */
+const KEPT_ENTRIES = [
+  /** The call has done its work and waits for an event: its state is never `unknown`. */
+  z.object({ t: z.literal("waiting"), ...Entry, id: z.string(), on: Wake }),
+  /** The call has waited for a person, and has the verdict. What it does comes after this. */
+  z.object({ t: z.literal("verdict"), ...Entry, id: z.string(), verdict: AskVerdict }),
+] as const;
 
 /** One line of step.journal: an event of the open step, in order. */
 export const JournalEntry = z.discriminatedUnion("t", [
@@ -163,8 +165,7 @@ export const JournalEntry = z.discriminatedUnion("t", [
     /** The tool declares that a second run does no harm. */
     safe: z.boolean(),
   }),
-  Waiting,
-  Verdict,
+  ...KEPT_ENTRIES,
   z.object({ t: z.literal("call_end"), ...Entry, call: ToolCallRecord }),
   /** A compaction before the step's answer. */
   z.object({
@@ -212,8 +213,8 @@ export const StepRecord = z.object({
   switches: z.array(ModelSwitch).optional(),
   /** In a fork: the run that made this step. Its usage counts for that run. */
   origin_uuid: z.string().optional(),
-  /** Of its journal: when calls waited, and the verdicts. */
-  waits: z.array(z.discriminatedUnion("t", [Waiting, Verdict])).optional(),
+  /** Of its journal: what the other fields do not hold. */
+  entries: z.array(z.discriminatedUnion("t", KEPT_ENTRIES)).optional(),
 });
 
 export const CheckResult = z.object({

@@ -15,6 +15,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { Machine } from "./support/machine.ts";
 import { calls, says } from "./support/scenes.ts";
+import { RawClient } from "./support/wire.ts";
 
 const ROOT = resolve(import.meta.dir, "../..");
 const BUILT_FROM = ["src", "plugins", "agents", "skills", "build.ts", "package.json", "tsconfig.json"];
@@ -84,7 +85,7 @@ function expectAsDocumented(what: string, touched: string[]): void {
   for (const one of named) expect(touched.some((path) => path.startsWith(one))).toBe(true);
 }
 
-test("adding a driver, a kernel tool, a command, a method, a setting or a run option changes the files that the table names", async () => {
+test("adding a driver, a kernel tool, a command, a method, a setting, a run option or an event changes the files that the table names", async () => {
   using checkout = new Checkout();
 
   checkout.add(
@@ -180,6 +181,23 @@ export default defineCommand({
   );
   expectAsDocumented("a run option", checkout.touched());
 
+  checkout.insert(
+    "src/run/step-schema.ts",
+    "const KEPT_ENTRIES = [",
+    '  z.object({ t: z.literal("hint"), ...Entry, text: z.string() }),',
+  );
+  checkout.insert(
+    "src/kernel/loop/step.ts",
+    'this.log("text", answer.content);',
+    '    recordOrFail(() => proc.record.journal({ t: "hint", step: proc.run.step, ts, text: "look here" }));',
+  );
+  checkout.insert(
+    "src/server/methods/shared/log-entries.ts",
+    "switch (event.t) {",
+    '    case "hint": return [textEntry(at, "text", event.text)];',
+  );
+  expectAsDocumented("an event of a run", checkout.touched());
+
   const rnix = checkout.build();
   await using machine = new Machine();
   machine.write(".rnix/config.yaml", "patience: 7m\n");
@@ -215,4 +233,15 @@ export default defineCommand({
   const parent = (await run("ps", "-a")).stdout.match(/^ *(\d+).* parent/m)?.[1] ?? "";
   expect(await shown("resume", parent, "go on")).toMatchObject({ parent: 7 });
   expect((await run("show", parent)).stdout).toMatch(/fervor +7/);
+
+  // The new event is in the log of the ended run, and in the stream of its events.
+  expect((await run("log", parent)).stdout).toContain("look here");
+  const client = await RawClient.connect(machine.socket);
+  await client.ask("run_events", { pid: Number(parent), cwd: machine.project });
+  const events = [await client.line()];
+  while (events.at(-1)?.type === "run_event") events.push(await client.line());
+  client.destroy();
+  expect(events).toContainEqual(
+    expect.objectContaining({ payload: expect.objectContaining({ t: "hint", step: 1, title: "look here" }) }),
+  );
 });

@@ -26,7 +26,7 @@ export const getStepDetail = method({
     if (step) {
       const kept_results = await keptResults(records, uuid, step);
       // Its other numbers are those of the file.
-      const { p: _, ns: __, waits: ___, ...shown } = step;
+      const { p: _, ns: __, entries: ___, ...shown } = step;
       return { ...shown, action: shownAction(step, next), pid, uuid, ...firstCall(step), kept_results };
     }
     throw new SyscallError(

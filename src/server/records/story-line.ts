@@ -64,14 +64,19 @@ function shortOf(event: StoryEvent, cwd: string): Short {
       if (!("snapshot" in line)) return { id: line.id, status: line.t };
       return { id: line.snapshot.id, status: line.t, title: firstLine(line.snapshot.description) };
     }
+    default:
+      return titleIn(event);
   }
+}
+
+/** Of an event that has no form above. */
+function titleIn(event: object): Short {
+  return "text" in event && typeof event.text === "string" ? { title: firstLine(event.text) } : {};
 }
 
 /** What the short form leaves out. The body of a step is that of the events before it. */
 function bodyOf(event: StoryEvent): unknown {
   switch (event.t) {
-    case "read":
-      return { messages: event.messages, inbox: event.inbox };
     case "answer": {
       const { message, reasoning, usage, interrupted } = event;
       return { message, reasoning, usage, interrupted };
@@ -80,27 +85,24 @@ function bodyOf(event: StoryEvent): unknown {
       return { name: event.name, path: event.path, input: event.input };
     case "call_end":
       return event.call;
-    case "waiting":
-      return event.on;
-    case "verdict":
-      return event.verdict;
     case "compact":
       return event.compaction;
-    case "switch":
-      return { from: event.from, to: event.to, error: event.error };
     case "step": {
       const { children, so_far, stop_reason, stop_word, interrupted, after_check } = event.record;
       return { children, so_far, stop_reason, stop_word, interrupted, after_check };
     }
     case "inbox":
     case "change":
-    case "unit": {
-      const { v: _, n: __, p: ___, ...line } = event.line;
-      return line;
-    }
-    case "state":
-      return {};
+    case "unit":
+      return withoutNumbers(event.line);
+    default:
+      return withoutNumbers(event);
   }
+}
+
+function withoutNumbers(line: object): object {
+  const head = new Set(["v", "n", "p", "t", "ts", "step"]);
+  return Object.fromEntries(Object.entries(line).filter(([key]) => !head.has(key)));
 }
 
 function tsOf(line: InboxLine): string | undefined {

@@ -47,7 +47,7 @@ export async function copyForkFiles(record: RunWriter, origin: Origin, fs: FsPor
  */
 function inheritedStep(record: StepRecord, { uuid, dir }: Origin, to: string): StepRecord {
   const { inbox: _inbox, children: _children, so_far: _soFar, ...other } = record;
-  const { n: _n, p: _p, ns: _ns, waits: _waits, ...step } = other;
+  const { n: _n, p: _p, ns: _ns, entries: _entries, ...step } = other;
   return {
     ...step,
     ...(step.compactions && {

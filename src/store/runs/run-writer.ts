@@ -2,7 +2,7 @@
 
 import { dirname, join } from "node:path";
 import type { Data, SyscallError } from "../../plugin/index.ts";
-import { eventsOfEntry, eventsOfStep, nameInStep } from "../../run/events.ts";
+import { eventsOfEntry, eventsOfStep, isKept, nameInStep } from "../../run/events.ts";
 import type { UnitDraft } from "../../run/unit-schema.ts";
 import type { ChangeDraft } from "../changes/change-log.ts";
 import { CHANGES, ObjectStore } from "../changes/object-store.ts";
@@ -437,7 +437,7 @@ export class RunWriter {
 class OpenStepNumbers {
   #numbers = new Map<string, number>();
   #begun = new Set<string>();
-  #waits: NonNullable<StepRecord["waits"]> = [];
+  #entries: NonNullable<StepRecord["entries"]> = [];
 
   /** How many events the entry has. */
   count(entry: JournalEntry): number {
@@ -447,19 +447,19 @@ class OpenStepNumbers {
   add(entry: JournalEntry): void {
     for (const event of eventsOfEntry(entry, this.#begun))
       if (event.n !== undefined) this.#numbers.set(nameInStep(event), event.n);
-    if (entry.t === "waiting" || entry.t === "verdict") this.#waits.push(entry);
+    if (isKept(entry)) this.#entries.push(entry);
   }
 
   /** Returns the record with the numbers of its events. `next`: numbers one that the journal does not hold. */
   of(record: StepRecord, next: () => number): StepRecord {
     const events = eventsOfStep(record).slice(0, -1);
     const ns = events.map((event) => this.#numbers.get(nameInStep(event)) ?? next());
-    return { ...record, ns, ...(this.#waits.length > 0 && { waits: this.#waits }) };
+    return { ...record, ns, ...(this.#entries.length > 0 && { entries: this.#entries }) };
   }
 
   clear(): void {
     this.#numbers = new Map();
     this.#begun = new Set();
-    this.#waits = [];
+    this.#entries = [];
   }
 }

@@ -77,7 +77,7 @@ export class StoryReader {
     this.#again.set(JOURNAL, journal).set(INBOX, inbox);
     const open = more ? [] : eventsOfJournal(journal.records).filter(({ step }) => step > this.#recorded);
     this.#add([
-      ...steps.records.flatMap((record) => [...eventsOfStep(record), ...(record.waits ?? [])]),
+      ...steps.records.flatMap(eventsOfStep),
       ...open,
       ...inbox.records.map((line) => ({ n: line.n, t: "inbox", line }) as const),
       ...changes.records.map((line) => ({ n: line.n, t: "change", line }) as const),
