@@ -19,22 +19,26 @@ interface SecretsOptions {
 /** Provider keys to redact in all that a process reads, prints and records. They are never written to disk. */
 export class Secrets {
   readonly #first: readonly string[];
+  readonly #given: readonly string[];
   readonly #shared: Secrets | undefined;
   #fetched: readonly string[] = [];
+  #fetchedKeys: readonly string[] = [];
   #last: string | undefined;
   /** All keys; valid until another one is fetched. */
   #all: { fetched: readonly string[]; shared: readonly string[]; keys: readonly string[] } | undefined;
 
   constructor({ keys = [], shared }: SecretsOptions = {}) {
-    this.#first = longestFirst([...keys].flatMap(forms));
+    this.#given = [...keys];
+    this.#first = longestFirst(this.#given.flatMap(forms));
     this.#shared = shared;
   }
 
   /** Adds a fetched key. */
   add(key: string): void {
     this.#last = key;
-    const fresh = forms(key).filter((form) => !this.#first.includes(form) && !this.#fetched.includes(form));
-    if (fresh.length > 0) this.#fetched = [...this.#fetched, ...fresh].slice(-MAX_FETCHED);
+    if (key.length < MIN_LENGTH || this.#first.includes(key) || this.#fetchedKeys.includes(key)) return;
+    this.#fetchedKeys = [...this.#fetchedKeys, key].slice(-MAX_FETCHED);
+    this.#fetched = this.#fetchedKeys.flatMap(forms);
   }
 
   /** The newest fetched key. */
@@ -50,6 +54,11 @@ export class Secrets {
       this.#all = { fetched, shared, keys: longestFirst([...this.#first, ...fetched, ...shared]) };
     }
     return this.#all.keys;
+  }
+
+  /** The keys as they are, and in JSON. */
+  get plain(): readonly string[] {
+    return [...this.#given, ...this.#fetchedKeys].flatMap(plainForms).concat(this.#shared?.plain ?? NONE);
   }
 
   hide(text: string): string {
@@ -77,7 +86,10 @@ export class Secrets {
   }
 }
 
-/** Redacts a text that comes in pieces. What may be the beginning of a key is held back until it is decided. */
+/**
+ * Redacts a text that comes in pieces. What may be the beginning of a key is held back until it is decided; of an encoded
+ * one nothing, because nearly every letter begins one.
+ */
 class RedactedText {
   readonly #secrets: Secrets;
   #held = "";
@@ -88,10 +100,10 @@ class RedactedText {
 
   /** Returns the text that can be shown now. Fewer characters than the longest key are held back. */
   push(piece: string): string {
-    const { keys } = this.#secrets;
+    const { keys, plain } = this.#secrets;
     if (keys.length === 0 && this.#held === "") return piece;
     const text = redacted(this.#held + piece, keys);
-    const at = startOfKey(text, keys);
+    const at = startOfKey(text, plain);
     this.#held = text.slice(at);
     return text.slice(0, at);
   }
@@ -158,9 +170,26 @@ function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
 }
 
 /** The key itself, and its form in JSON. */
+function plainForms(key: string): string[] {
+  return key.length < MIN_LENGTH ? [] : [key, JSON.stringify(key).slice(1, -1)];
+}
+
+/** The key itself, and its forms in JSON, URLs, hexadecimal digits and base64. */
 function forms(key: string): string[] {
   if (key.length < MIN_LENGTH) return [];
-  return [...new Set([key, JSON.stringify(key).slice(1, -1)])];
+  const bytes = Buffer.from(key);
+  const hex = bytes.toString("hex");
+  const url = encodeURIComponent(key);
+  const lower = url.replace(/%../g, (code) => code.toLowerCase());
+  const written = [...plainForms(key), url, lower, hex, hex.toUpperCase()];
+  return [...new Set([...written, ...[0, 1, 2].flatMap((offset) => inBase64(bytes, offset))])];
+}
+
+/** What base64 has of the bytes, in both alphabets, wherever they stand: without the characters that a neighbour changes. */
+function inBase64(bytes: Buffer, offset: number): string[] {
+  const shifted = Buffer.concat([Buffer.alloc(offset), bytes]);
+  const [start, end] = [[0, 2, 3][offset] ?? 0, Math.floor((shifted.length * 4) / 3)];
+  return (["base64", "base64url"] as const).map((alphabet) => shifted.toString(alphabet).slice(start, end));
 }
 
 /** A key that begins with another one is hidden whole. */
