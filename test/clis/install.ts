@@ -11,6 +11,7 @@ const INSTALL_MS = 5 * 60_000;
 /** The official MCP servers that the client is tested with. They are published under one version. */
 const MCP_SERVERS = "2026.8.31";
 const MCP_NAMES = ["everything", "filesystem", "memory"];
+const MCP_INSPECTOR = "2.12.0";
 
 /** The program `claude` of that version, from the cache or the registry. It is some 360 MB. */
 export async function installClaude(): Promise<string> {
@@ -27,6 +28,12 @@ export async function installClaude(): Promise<string> {
 export async function installMcpServers(): Promise<string> {
   const packages = MCP_NAMES.map((name) => `@modelcontextprotocol/server-${name}@${MCP_SERVERS}`);
   return join(await installed(`mcp-servers-${MCP_SERVERS}`, packages), "node_modules/.bin");
+}
+
+/** The official MCP client for the command line, which tries `rnix mcp serve`. */
+export async function installInspector(): Promise<string> {
+  const packages = [`@modelcontextprotocol/inspector@${MCP_INSPECTOR}`];
+  return join(await installed(`mcp-inspector-${MCP_INSPECTOR}`, packages), "node_modules/.bin/mcp-inspector");
 }
 
 /** A folder of the cache that has these packages. */
