@@ -78,6 +78,8 @@ const Rights = z.object({
   permissions: PermissionRecord,
   /** The hosts that programs of the run reach. */
   network: z.array(z.string()).optional(),
+  /** The sandbox of its programs, as its receipt names it. */
+  sandbox: z.string().optional(),
   ...limitsNamed(() => z.number().nullable()),
 });
 export type JobRights = z.infer<typeof Rights>;

@@ -90,9 +90,9 @@ function lazySchedule(make: () => Promise<Schedule>): Schedule {
 
 /** What a run that makes a job hands down: its rights and limits. */
 function callingRun(run: NonNullable<ScheduleCaller["run"]>, jobId: string | null): CallingRun {
-  const { uuid, agent, permissions, provider, model } = run;
+  const { uuid, agent, permissions, provider, model, sandbox } = run;
   const { network } = run.options;
-  const rights = { permissions, network, ...limitsNamed((limit) => run[limit]) };
+  const rights = { permissions, network, sandbox, ...limitsNamed((limit) => run[limit]) };
   const isKnown = provider !== "" && model !== "";
   return { uuid, agent, jobId, rights, model: isKnown ? { provider, model } : null };
 }

@@ -10,10 +10,12 @@ import { deliveryTarget } from "../../lib/delivery-target.ts";
 import { limitsNamed } from "../../options/process-options.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { withinParent } from "../../proxy/host-rules.ts";
+import { recordedLevel } from "../../sandbox/level.ts";
 import type { JobRef } from "../../store/runs/schema.ts";
 import { requireInside } from "../notify/delivery-file.ts";
 import { addressVariable } from "../plan/keep-address.ts";
 import { planSpawn, type SpawnPlan, type SpawnPorts, scriptOf } from "../plan/plan-spawn.ts";
+import type { PlacedSpawn } from "../plan/request-defaults.ts";
 import { checkModel } from "./job-model.ts";
 import { placedRequest } from "./job-request.ts";
 
@@ -37,6 +39,7 @@ export async function planJob(
   const { request: placed, byFlag } = placedJob(job, ports);
   const request = {
     ...placed,
+    ...sandboxOfCreator(job),
     input: [placed.input, input].filter((text) => text !== undefined).join("\n\n") || undefined,
   };
   requireFolder(request.cwd);
@@ -122,6 +125,13 @@ function requireRights(
     files: [...add, ...scripts],
     variables: [...Object.keys(env), ...(Array.isArray(named) ? named.map(String) : [])],
   });
+}
+
+/** A job made by a run in a sandbox has one that allows no more. */
+function sandboxOfCreator({ rights }: StoredJob): Pick<PlacedSpawn, "sandbox" | "sandbox_level"> {
+  const level = recordedLevel(rights?.sandbox ?? "none");
+  if (level === null) return {};
+  return { sandbox: "required", ...(level === "read-only" && { sandbox_level: level }) };
 }
 
 /** A job made by a run never has more than that run had. */

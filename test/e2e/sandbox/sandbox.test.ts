@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { mkdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { installed } from "../../support/installed.ts";
+import { writeKeys } from "../support/keys-file.ts";
 import { filesBelow } from "../support/leftovers.ts";
 import { Machine } from "../support/machine.ts";
 import { toolResults } from "../support/requests.ts";
@@ -32,7 +33,7 @@ describe.if(installed("bwrap"))("a run in a sandbox", () => {
       `echo a >a.txt && git add a.txt && ${IDENTITY} commit -qm "Add a" && git log --format=%s | head -1`,
       "echo kept >/tmp/note; exit 3",
       "cat /tmp/note; echo $TMPDIR; kill -KILL $$",
-      "printf 'b\\na\\n' > >(sort >sorted); sleep 0.1; cat sorted",
+      "printf 'b\\na\\n' > >(sort >sorted); until [ -s sorted ]; do sleep 0.02; done; cat sorted",
       'python3 -c \'import socket as s; a=s.create_server(("127.0.0.1",0)); s.create_connection(a.getsockname()); print("connected")\'',
       "git init -q new && ls -d new/.git",
       "no-such-program",
@@ -132,6 +133,20 @@ describe.if(installed("bwrap"))("a run in a sandbox", () => {
     expect(reached).not.toContain("b'reached'");
     expect(text).toContain("Read-only file system");
     expect(text).toEndWith("y");
+  });
+
+  test("gives the jobs that it adds no more, either", async () => {
+    await using machine = new Machine({ git: true });
+    machine.agent("planner", "name: planner\ndescription: d\nallowed_tools: [CronCreate]\n", "Plan.");
+    await machine.play({
+      "plan it": [calls(["CronCreate", { name: "own", intent: "the job", every: "1h" }]), says("done")],
+      "the job": [says("done")],
+    });
+    writeKeys(machine);
+    const flags = ["--agent", "planner", "--trust", "--sandbox-level", "read-only"];
+    await machine.ok([...REQUIRED, ...flags, "plan it"]);
+    await machine.ok(["cron", "run", "own"]);
+    await machine.until(["show", "2"], /sandbox +read-only \(bubblewrap\)/);
   });
 
   test("resumes in a sandbox", async () => {
