@@ -61,9 +61,10 @@ export function askedBy(all: AskRights, view: CallView, ports: Omit<AskPorts, "m
     const needs = mode === "off" || !isOutsideTool(view) ? [] : needsIn(view, always, { ...ports, mode });
     if (mode === "plan" && needs.some(({ isRead }) => !isRead)) return [ofPlan(view)];
     if (commandLine === null && coveredBy(always, view) !== null) return [];
+    const folders = foldersOf(view);
     const found =
       commandLine?.flatMap((command) =>
-        isAnswered(always, view, { command })
+        isAnswered(always, view, { command, folders })
           ? []
           : rules.filter((rule) => asksFor(rule, view, command)).map(ofRule),
       ) ?? rules.filter((rule) => denies(rule, view)).map(ofRule);
@@ -119,7 +120,7 @@ export function needsIn(view: CallView, always: Layer, ports: AskPorts): Need[] 
 export function isAnswered(
   always: Layer,
   view: CallView,
-  { command, folders = foldersOf(view) }: Pick<Need, "command" | "folders">,
+  { command, folders = null }: Pick<Need, "command" | "folders">,
 ): boolean {
   return always.some((rule) => {
     if (rule.kind !== "pattern") return coveredBy([rule], view) !== null;
@@ -132,7 +133,7 @@ export function isAnswered(
 }
 
 /** Where the commands of a line may run; null: in any folder. */
-function foldersOf(view: CallView): readonly string[] | null {
+export function foldersOf(view: CallView): readonly string[] | null {
   return changesFolder(view.commandLine ?? []) ? null : [view.cwd];
 }
 

@@ -15,6 +15,7 @@ import {
   isComposed,
   linksListed,
   listBefore,
+  MAX_COMMANDS,
   namesBelow,
   type Variables,
   variablesOf,
@@ -52,6 +53,7 @@ export function needsOf(view: CallView, judge: FileJudge): Need[] {
   const line = view.commandLine;
   if (line === null) return [{ why: "the command line is not understood as a whole" }];
   if (mayEvaluateCode(line)) return [{ why: "the line may run what a variable holds" }];
+  if (line.length > MAX_COMMANDS) return [{ why: `the line has more than ${MAX_COMMANDS} commands` }];
   const walk = new Walk(view, judge, variablesOf(line), line);
   return line.flatMap((command) => walk.step(command));
 }
@@ -82,6 +84,8 @@ class Walk {
   /** The one folder in which the next command runs, after `cd DIR &&`. */
   #here: string | null = null;
   #isQuiet: boolean | undefined;
+  /** What was found below each folder. */
+  readonly #linksIn = new Map<string, string[] | null>();
 
   constructor(view: CallView, judge: FileJudge, variables: Variables, line: readonly SimpleCommand[]) {
     this.#view = view;
@@ -150,7 +154,9 @@ class Walk {
   }
 
   #linked(dir: string, names: readonly string[], deep: boolean, by: string): Need[] {
-    const links = linksBelow(dir, names, deep);
+    const key = JSON.stringify([dir, names, deep]);
+    if (!this.#linksIn.has(key)) this.#linksIn.set(key, linksBelow(dir, names, deep));
+    const links = this.#linksIn.get(key) ?? null;
     if (links === null) return [{ why: `${by} reads more names than can be looked at`, isRead: true }];
     for (const link of links) {
       const file = this.#view.forFile("Read", link, dir);

@@ -1,6 +1,6 @@
 /** Suggests the rules that "always" would allow, for a call that a person is asked about. */
 
-import { type AskPorts, isAnswered, needsIn } from "./ask-rules.ts";
+import { type AskPorts, foldersOf, isAnswered, needsIn } from "./ask-rules.ts";
 import type { CallView } from "./call-view.ts";
 import { alwaysPattern, PLAIN } from "./command-kinds.ts";
 import { coveredBy } from "./coverage.ts";
@@ -35,9 +35,11 @@ export function suggestRules(view: CallView, ports: AskPorts): string[] {
     return [];
   // A person allows what is shown: it must be what counts.
   const parsed = rules.map(parseRule);
+  const folders = foldersOf(view);
   const isCovered =
     needsIn(view, parsed, ports).length === 0 &&
-    (needs.length > 0 || (view.commandLine ?? []).every((command) => isAnswered(parsed, view, { command })));
+    (needs.length > 0 ||
+      (view.commandLine ?? []).every((command) => isAnswered(parsed, view, { command, folders })));
   return isCovered ? rules : [];
 }
 

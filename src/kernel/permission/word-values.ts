@@ -24,6 +24,7 @@ export type Variables = ReadonlyMap<string, string>;
 
 /** A command may run again with what later ones set, so what is known only shrinks until nothing changes. */
 export function variablesOf(line: readonly SimpleCommand[]): Variables {
+  if (line.length > MAX_COMMANDS) return new Map();
   const known = new Map<string, string>();
   const unknown = new Set<string>();
   for (let pass = 0, before = ""; pass < MAX_PASSES; pass++) {
@@ -38,6 +39,8 @@ export function variablesOf(line: readonly SimpleCommand[]): Variables {
 }
 
 const MAX_PASSES = 8;
+/** A longer line takes too long to be judged. */
+export const MAX_COMMANDS = 500;
 
 function addAssigned(line: readonly SimpleCommand[], known: Map<string, string>, unknown: Set<string>): void {
   for (const word of line.flatMap(({ assigned }) => assigned)) {

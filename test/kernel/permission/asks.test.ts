@@ -411,6 +411,16 @@ describe("read in the mode outside", () => {
   );
 });
 
+test.each(["ls|", "read a;", "ls | read a;", "find . | xargs cat;", "rm a;"])(
+  "a line of as many %j as fit is judged in a moment",
+  (part) => {
+    const line = `${part.repeat(Math.floor(90_000 / part.length))}ls`;
+    const start = performance.now();
+    expect(verdictOf(of({ mode: "outside", always: ["Bash(rm *)"] }), `Bash(${line})`)).toBe("ask");
+    expect(performance.now() - start).toBeLessThan(5_000);
+  },
+);
+
 describe("a folder outside of the project", () => {
   const write = call("Write(/data/site/a)");
   const read = call("Read(/data/site/a)");
