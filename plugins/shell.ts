@@ -30,7 +30,7 @@ const BASH: ToolDef = {
       timeout_ms: {
         type: "integer",
         minimum: 1,
-        description: "Default and maximum: the tool time limit, usually 120000.",
+        description: "Default and maximum: usually 120000.",
       },
       description: { type: "string" },
       run_in_background: {

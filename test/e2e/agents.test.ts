@@ -40,6 +40,24 @@ test.each([[[]], [["--no-daemon"]]])("an agent gives a part of its task to a chi
   expect(JSON.parse(stdout)).toMatchObject([{ action: "spawn" }, { action: "complete" }]);
 });
 
+test("a child whose answer must fit a schema is asked again until it does, or the call fails", async () => {
+  await using machine = new Machine();
+  const schema = { type: "object", properties: { bugs: { type: "integer" } }, required: ["bugs"] };
+  const model = await machine.play({
+    whole: [
+      calls(["Agent", { intent: "count them", schema }], ["Agent", { intent: "never", schema }]),
+      says("whole"),
+    ],
+    "count them": [says("three"), says('{"bugs": 3}')],
+    never: [says("no")],
+  });
+  await verdict(machine, ["whole"]).catch(() => undefined);
+  const last = model.requests.findLast((request) => firstUserMessage(request) === "whole");
+  const [fits, fails] = last === undefined ? [] : toolResults(last);
+  expect(fits).toStartWith('{"bugs": 3}');
+  expect(fails).toContain("does not fit the output schema");
+});
+
 test("a child has its parent's provider and model, folders and rights, whatever the environment says", async () => {
   await using machine = new Machine();
   const outside = machine.write(`${machine.elsewhere}/a.txt`, "outside");

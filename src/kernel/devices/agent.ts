@@ -24,8 +24,9 @@ export function agentTool(agents: () => ChildAgents): KernelTool {
         type: "object",
         properties: {
           intent: { type: "string", minLength: 1 },
-          agent: { type: "string", minLength: 1 },
-          model: { type: "string", minLength: 1 },
+          agent: { type: "string" },
+          model: { type: "string" },
+          schema: { type: "object" },
           run_in_background: { type: "boolean" },
         },
         required: ["intent"],
@@ -47,7 +48,15 @@ function requestOf(input: Record<string, unknown>): ChildRequest {
   const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
   const intent = text(input.intent)?.trim();
   if (!intent) throw new SyscallError("INVALID", "Agent: expected a text in intent that says what to do.");
-  return { intent, agent: text(input.agent), model: text(input.model) };
+  const { schema } = input;
+  const isSchema = typeof schema === "object" && schema !== null && !Array.isArray(schema);
+  return {
+    intent,
+    agent: text(input.agent) || undefined,
+    model: text(input.model) || undefined,
+    // Its answer is corrected until it fits, or the call fails.
+    ...(isSchema && { options: { output_schema: { ...schema } } }),
+  };
 }
 
 /** The result says how the child ended. Fails with DRIVER if it did not complete. */
