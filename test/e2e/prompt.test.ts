@@ -69,7 +69,7 @@ describe("the head of the prompt", () => {
         "Each line has its number and a tab in front",
         "`old_string` must be the exact text",
         "(relative paths start here)",
-        "the tool time limit, usually 120000",
+        "Default and maximum: usually 120000",
         "its background processes end too",
       ]) {
         expect(model.last.text).toContain(convention);
