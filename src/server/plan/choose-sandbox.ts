@@ -36,8 +36,12 @@ export async function chooseSandbox(
 }
 
 /** The program of such a model has rights of its own. */
-export function refuseUnconfined(request: PlacedSpawn, agent: Agent): undefined {
-  if ((request.sandbox ?? agent.sandbox) !== "required") return undefined;
+export function refuseUnconfined(
+  request: Pick<PlacedSpawn, "sandbox">,
+  agent: Pick<Agent, "sandbox">,
+  parent: Sandbox | undefined,
+): undefined {
+  if (parent === undefined && (request.sandbox ?? agent.sandbox) !== "required") return undefined;
   throw new SyscallError(
     "UNAVAILABLE",
     "A sandbox is required, and the model's program would work outside of it. Choose another provider, or --sandbox auto.",

@@ -155,7 +155,7 @@ export async function planSpawn(
     const isUnconfined = [provider, ...(provider.fallbacks ?? [])].some(({ unconfined }) => unconfined);
     if (isUnconfined) notices.push(UNCONFINED);
     const confinement = isUnconfined
-      ? refuseUnconfined(request, agent)
+      ? refuseUnconfined(request, agent, parent?.confinement)
       : await chooseSandbox(request, agent, parent?.confinement, {
           probe: () => ports.sandbox(request.env),
           warn: (text) => void notices.push(text),
