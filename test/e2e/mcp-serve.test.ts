@@ -78,7 +78,7 @@ describe("rnix mcp serve", () => {
   });
 
   test("ends the run of a call that is cancelled, and of a client that leaves; one without wait goes on", async () => {
-    await using machine = await Machine.playing({ sleep: [bash("sleep 100"), says("done")] });
+    await using machine = await Machine.playing({ sleep: [bash("sleep 100")] });
     await using client = await overStdio(machine);
     const live = async () => (await machine.json(["ps", "--json"])).length;
     const sleep = { intent: "sleep", allow: ["Bash"] };
@@ -138,7 +138,7 @@ describe("rnix mcp serve", () => {
   });
 
   test("serves HTTP to clients with the token only, on loopback, and refuses other hosts and origins", async () => {
-    await using machine = await Machine.playing({ sleep: [bash("sleep 100"), says("done")] });
+    await using machine = await Machine.playing({ sleep: [bash("sleep 100")] });
     const server = machine.start(["mcp", "serve", "--http", "0"], { env: { RNIX_MCP_TOKEN: TOKEN } });
     const address = await server.stdout.has(/^http\S+/m);
     const url = new URL(address);
