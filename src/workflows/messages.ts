@@ -24,6 +24,9 @@ export const AgentOptions = z.strictObject({
 
 export type AgentOptions = z.infer<typeof AgentOptions>;
 
+/** A record of each agent has it. */
+const PhaseName = z.string().transform((name) => name.slice(0, 200));
+
 /** What a script asks of its run. */
 export const FromScript = z.discriminatedUnion("t", [
   z.object({
@@ -31,14 +34,18 @@ export const FromScript = z.discriminatedUnion("t", [
     id: z.number(),
     prompt: z.string(),
     options: z.unknown(),
-    phase: z.string().optional(),
+    phase: PhaseName.optional(),
     /** How many calls of the same prompt and options came before it. */
     occurrence: z.number(),
   }),
-  z.object({ t: z.literal("phase"), name: z.string() }),
+  z.object({ t: z.literal("phase"), name: PhaseName }),
   z.object({ t: z.literal("log"), text: z.string() }),
   z.object({ t: z.literal("done"), value: z.unknown() }),
-  z.object({ t: z.literal("failed"), message: z.string(), stack: z.string().optional() }),
+  z.object({
+    t: z.literal("failed"),
+    message: z.string().transform((text) => text.slice(0, 2000)),
+    stack: z.string().optional(),
+  }),
 ]);
 
 export type FromScript = z.infer<typeof FromScript>;

@@ -66,7 +66,7 @@ export const PRELUDE = `(() => {
     phaseName = text(name, "phase");
     post({ t: "phase", name: phaseName });
   });
-  define("log", (value) => post({ t: "log", text: typeof value === "string" ? value : stringify(value) ?? String(value) }));
+  define("log", (value) => post({ t: "log", text: (typeof value === "string" ? value : stringify(value) ?? String(value)).slice(0, 2000) }));
   define("console", Object.freeze({ log: globalThis.log }));
   define("budget", Object.freeze({
     get total() { return tokens.total; },

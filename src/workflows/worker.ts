@@ -15,6 +15,9 @@ const MAX_MEMORY = 128 * 1024 ** 2;
 const MAX_STACK = 512 * 1024;
 /** How long the script may compute between two waits for agents. */
 const MAX_BUSY_MS = 5_000;
+/** What a script may send in all: each of these messages is work and memory of the daemon, also of a refused agent. */
+const MAX_CALLS = 10_000;
+const MAX_SENT = 64 * 1024 ** 2;
 /** Jobs between two looks at the clock. */
 const JOBS = 1_000;
 
@@ -24,6 +27,8 @@ class Realm {
   readonly #settle: QuickJSHandle;
   /** Agents that the script waits for. */
   #open = 0;
+  #calls = 0;
+  #sent = 0;
   #ended = false;
   #busyUntil = 0;
 
@@ -87,8 +92,26 @@ class Realm {
 
   #post(json: string): void {
     if (this.#ended) return;
+    this.#sent += json.length;
     const message: { t: string } = JSON.parse(json);
+    if (message.t === "agent") this.#calls++;
+    const excess =
+      this.#sent > MAX_SENT
+        ? `it sent more than ${MAX_SENT} characters`
+        : this.#calls > MAX_CALLS
+          ? `it called agent more than ${MAX_CALLS} times`
+          : undefined;
+    if (excess !== undefined) {
+      this.#sent = this.#calls = 0;
+      this.#fail(excess);
+      return;
+    }
     if (message.t === "agent") this.#open++;
+    if (message.t === "done" && this.#open > 0)
+      self.postMessage({
+        t: "log",
+        text: `${this.#open} agents that the script did not await have been ended`,
+      });
     this.#ended = message.t === "done" || message.t === "failed";
     self.postMessage(message);
   }

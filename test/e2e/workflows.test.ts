@@ -179,6 +179,16 @@ describe("a script has nothing but its agents", () => {
     ["the host's process", 'return Function("return process")().pid;', "no process"],
     ["an end of its own", "await new Promise(() => {});", "waits for something that never comes"],
     ["endless memory", "const a = []; for (;;) a.push(new Array(1e6).fill(1));", "out of memory"],
+    [
+      "calls without end",
+      'for (;;) { try { await agent("x", { bad: 1 }); } catch {} }',
+      "called agent more than 10000 times",
+    ],
+    [
+      "the memory of the daemon",
+      'const s = "x".repeat(1e6); return await parallel(Array.from({ length: 200 }, () => () => agent(s, { bad: 1 })));',
+      "sent more than",
+    ],
     ["a beginning without meta", "", "begins with export const meta"],
   ])("%s", async (what, body, message) => {
     await using machine = new Machine();
@@ -188,6 +198,15 @@ describe("a script has nothing but its agents", () => {
     expect(code).not.toBe(0);
     expect(stderr).toContain(message);
   });
+});
+
+test.concurrent("a notice names agents that the script did not await", async () => {
+  await using machine = new Machine();
+  await machine.model(CAPITALS);
+  machine.write("w.js", `${META}for (let i = 0; i < 40; i++) agent("task " + i);\nreturn "early";`);
+  const { stdout, stderr } = await machine.ok(["workflow", "run", "./w.js"]);
+  expect(stdout).toBe("early\n");
+  expect(stderr).toContain("40 agents that the script did not await");
 });
 
 describe("kill -9 of the daemon", () => {
