@@ -26,6 +26,9 @@ export class ChangeFeed {
   #asks = "";
   #number = 0;
   #timer: Timer | undefined;
+  /** The first page since nothing was sent: it needs the whole state. */
+  #isFresh = true;
+  #looks = false;
   #closed = false;
 
   constructor(services: Services, clock: Clock) {
@@ -58,9 +61,11 @@ export class ChangeFeed {
           };
           gone.addEventListener("abort", leave, { once: true });
           watcher.send("retry: 1000\n\n");
-          if (this.#watchers.size > 0) watcher.send(this.#whole());
+          if (this.#watchers.size === 0) this.#isFresh = true;
+          if (!this.#isFresh) watcher.send(this.#whole());
           this.#watchers.add(watcher);
-          this.#timer ??= this.#clock.timer(0, () => void this.#look());
+          // One look at a time: its end sets the next timer.
+          if (!this.#looks) this.#timer ??= this.#clock.timer(0, () => void this.#look());
         },
         cancel: leave,
       },
@@ -84,11 +89,13 @@ export class ChangeFeed {
       this.#asks = "";
       return;
     }
+    this.#looks = true;
     try {
       await this.#send();
     } catch (thrown) {
       this.#services.logger.warn("dashboard", String(thrown));
     }
+    this.#looks = false;
     if (!this.#closed) this.#timer = this.#clock.timer(EVERY_MS, () => void this.#look());
   }
 
@@ -116,8 +123,12 @@ export class ChangeFeed {
     const asksChanged = asked !== this.#asks;
     this.#rows = rows;
     this.#asks = asked;
-    if (changed.length === 0 && gone.length === 0 && !asksChanged && this.#number > 0) return;
-    const text = event(++this.#number, changed, gone, asksChanged ? asked : undefined);
+    if (changed.length === 0 && gone.length === 0 && !asksChanged && !this.#isFresh) return;
+    this.#number++;
+    const text = this.#isFresh
+      ? this.#whole()
+      : event(this.#number, changed, gone, asksChanged ? asked : undefined);
+    this.#isFresh = false;
     for (const watcher of this.#watchers) watcher.send(text);
   }
 

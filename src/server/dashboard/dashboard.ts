@@ -22,6 +22,7 @@ const ACTS: ReadonlySet<string> = new Set<Method>([
 
 const TOKEN_MS = 5 * 60_000;
 const MAX_TOKENS = 20;
+const MAX_SESSIONS = 100;
 const MAX_BODY = 256 * 1024;
 /** Characters of an answer from which on it is compressed. */
 const COMPRESSED = 8_192;
@@ -105,7 +106,7 @@ export class Dashboard {
     const origin = request.headers.get("origin");
     if (origin !== null && origin !== `http://${own}`) return refused(403, "a page of another origin");
     const token = url.searchParams.get("token");
-    if (token !== null) return this.#signIn(token, url);
+    if (token !== null) return this.#signIn(token);
     if (!this.#isSignedIn(request))
       return refused(401, "open it with the address that rnix dashboard prints");
     if (url.pathname === "/api/changes") return this.#changes(request);
@@ -114,17 +115,19 @@ export class Dashboard {
   }
 
   /** The token is used up; the address becomes a clean one. */
-  #signIn(token: string, url: URL): Response {
+  #signIn(token: string): Response {
     const until = this.#tokens.get(token);
     this.#tokens.delete(token);
     if (until === undefined || until < this.#clock.now())
       return refused(401, "this address was used or is too old: rnix dashboard prints another");
     const session = secret();
+    const [oldest] = this.#sessions;
+    if (this.#sessions.size >= MAX_SESSIONS && oldest !== undefined) this.#sessions.delete(oldest);
     this.#sessions.add(session);
     const cookie = `${this.#cookie}=${session}; HttpOnly; SameSite=Strict; Path=/; Max-Age=${SESSION_S}`;
     return new Response(null, {
       status: 303,
-      headers: { ...HEADERS, location: url.pathname, "set-cookie": cookie },
+      headers: { ...HEADERS, location: "/", "set-cookie": cookie },
     });
   }
 

@@ -44,6 +44,26 @@ describe("who may come in", () => {
     expect((await fetch(`${own}/../../etc/passwd`, { headers })).status).toBe(404);
   });
 
+  test("a page that is opened again at once gets the whole state; a token leads to this page alone", async () => {
+    await using machine = new Machine();
+    await machine.play({ long: [bash("sleep 600"), says("never")] });
+    await detach(machine, "long");
+    const url = new URL(await address(machine));
+    const first = await fetch(`${url.origin}//evil.example/${url.search}`, { redirect: "manual" });
+    expect(first.headers.get("location")).toBe("/");
+    const headers = { cookie: first.headers.get("set-cookie")?.split(";")[0] ?? "" };
+    for (let i = 0; i < 3; i++) {
+      const gone = new AbortController();
+      const { body } = await fetch(`${url.origin}/api/changes`, { headers, signal: gone.signal });
+      const reader = body?.pipeThrough(new TextDecoderStream()).getReader();
+      let text = "";
+      while (!text.includes("data:")) text += (await reader?.read())?.value ?? "";
+      expect(text).toContain('"intent":"long"');
+      expect(text).toContain('"gone":null');
+      gone.abort();
+    }
+  }, 20_000);
+
   test("no program of a run gets an address", async () => {
     await using machine = new Machine();
     await machine.play({ inside: [bash("rnix dashboard --no-browser; echo code $?"), says("done")] });
