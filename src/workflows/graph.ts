@@ -88,11 +88,12 @@ function circleIn({ nodes }: Graph): string[] | undefined {
 
 /** The graph as Mermaid. An arrow that is not `completed` has its condition. */
 export function mermaidOf({ nodes }: Graph): string {
-  const id = (name: string): string => name.replaceAll("-", "_");
+  // A name such as `end` is a word of Mermaid, and hyphens may be arrows.
+  const ids = new Map(Object.keys(nodes).map((name, i) => [name, `n${i + 1}`]));
   const lines = Object.entries(nodes).flatMap(([name, { needs, for_each, agent }]) => [
-    `  ${id(name)}["${name}${for_each === undefined ? "" : " × items"}${agent === undefined ? "" : `<br/>${agent.replaceAll('"', "'")}`}"]`,
+    `  ${ids.get(name)}["${name}${for_each === undefined ? "" : " × items"}${agent === undefined ? "" : `<br/>${agent.replaceAll('"', "'")}`}"]`,
     ...Object.entries(needs).map(
-      ([need, when]) => `  ${id(need)} -->${when === "completed" ? "" : `|${when}|`} ${id(name)}`,
+      ([need, when]) => `  ${ids.get(need)} -->${when === "completed" ? "" : `|${when}|`} ${ids.get(name)}`,
     ),
   ]);
   return `flowchart TD\n${lines.join("\n")}\n`;

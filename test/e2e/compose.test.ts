@@ -86,6 +86,11 @@ describe("rnix compose up", () => {
     ["an unknown agent", "nodes: { a: { prompt: x, agent: nowhere } }", "nodes.a: "],
     ["an unknown model's provider", "nodes: { a: { prompt: x, output_schema: { type: 5 } } }", "nodes.a: "],
     ["no YAML", "nodes: [", "g.yaml"],
+    [
+      "aliases without bound",
+      `a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [${"*a,".repeat(10)}]\nc: &c [${"*b,".repeat(10)}]\nnodes: { d: { prompt: x, for_each: [*c,*c] } }`,
+      "g.yaml",
+    ],
   ])("%s is found before a token is spent", async (_, text, message) => {
     await using machine = new Machine();
     const model = await machine.model(answer);
@@ -113,6 +118,13 @@ test.concurrent("rnix compose graph prints Mermaid", async () => {
   await using machine = new Machine();
   machine.write("port.yaml", PLAN);
   expect((await machine.ok(["compose", "graph", "-f", "port.yaml"])).stdout).toBe(
-    'flowchart TD\n  plan["plan"]\n  each["each × items"]\n  plan --> each\n  review["review"]\n  each --> review\n',
+    'flowchart TD\n  n1["plan"]\n  n2["each × items"]\n  n1 --> n2\n  n3["review"]\n  n2 --> n3\n',
+  );
+  machine.write(
+    "names.yaml",
+    "nodes: { end: { prompt: x }, a-b: { prompt: x, needs: [end] }, a_b: { prompt: x } }",
+  );
+  expect((await machine.ok(["compose", "graph", "-f", "names.yaml"])).stdout).toBe(
+    'flowchart TD\n  n1["end"]\n  n2["a-b"]\n  n1 --> n2\n  n3["a_b"]\n',
   );
 });
