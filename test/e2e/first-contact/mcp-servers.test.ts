@@ -211,8 +211,10 @@ describe.concurrent("an MCP server that is slow to start", () => {
       ["none", /no-such-program-here/],
       ["silent", /MCP server silent ended with exit code 0/],
     ] as const) {
-      // The daemon would go on starting it after the run.
-      const others = name === "stuck" ? [] : ["--deny", "mcp__stuck__*"];
+      // The daemon would go on starting them after the run.
+      const others = ["stuck", "broken", "none", "silent"]
+        .filter((other) => other !== name)
+        .flatMap((other) => ["--deny", `mcp__${other}__*`]);
       const { receipt } = await verdict(machine, ["say so", "--mcp", name, ...others]);
       expect(receipt).toMatchObject({ exit_code: 69, exit_reason: "unavailable", steps: 0, tokens_used: 0 });
       expect(receipt.error?.message).toMatch(words);
