@@ -23,7 +23,7 @@ import { isSubreaper } from "./subreaper.ts";
 import { type KeepsUnit, type SweptProgram, sweep } from "./sweep.ts";
 import { processTable } from "./this-system.ts";
 
-export { becomeSubreaper } from "./subreaper.ts";
+export { becomeSubreaper, leaveSubreaper } from "./subreaper.ts";
 
 /** The process for which a program runs. */
 interface ProgramOwner {
@@ -176,6 +176,7 @@ export class Children {
     const unit = new AdoptedUnit(this.#table, trace, graceMs, (error) => this.#fault(error));
     this.#adopted.add(unit);
     this.hasAdopted = true;
+    this.#o.ownProgram?.standIn(trace.pid);
     void unit.gone.then(() => this.#adopted.delete(unit));
     return unit;
   }

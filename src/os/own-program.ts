@@ -1,7 +1,7 @@
 /** Puts this binary, as `rnix`, on the PATH of the programs of runs. */
 
-import { mkdirSync, readdirSync, rmSync, statSync, symlinkSync } from "node:fs";
-import { delimiter, join } from "node:path";
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from "node:fs";
+import { basename, delimiter, dirname, join } from "node:path";
 import { errnoOf } from "../lib/error-detail.ts";
 
 const NAME = "rnix";
@@ -12,6 +12,8 @@ const NAME = "rnix";
  */
 export class OwnProgram {
   readonly #folder: string;
+  /** Kernels that are dead, and whose units run on here. */
+  readonly #dead = new Set<string>();
   #isMade = false;
 
   /** `folder`: of this kernel alone. */
@@ -27,15 +29,47 @@ export class OwnProgram {
     return { ...env, PATH: `${this.#folder}${delimiter}${PATH}` };
   }
 
+  /** The program of a unit of a dead kernel, which has that kernel's folder on its PATH: until here ends, it leads here. */
+  standIn(pid: number): void {
+    const folder = firstOnPathOf(pid);
+    if (folder === undefined || dirname(folder) !== dirname(this.#folder)) return;
+    const kernelId = basename(folder);
+    if (folder === this.#folder || this.#dead.has(kernelId)) return;
+    this.#dead.add(kernelId);
+    rmSync(folder, { recursive: true, force: true });
+    makeLink(folder);
+  }
+
+  standsInFor(kernelId: string): boolean {
+    return this.#dead.has(kernelId);
+  }
+
   close(): void {
-    rmSync(this.#folder, { recursive: true, force: true });
+    const dead = [...this.#dead].map((kernelId) => join(dirname(this.#folder), kernelId));
+    for (const folder of [this.#folder, ...dead]) rmSync(folder, { recursive: true, force: true });
   }
 
   #make(): void {
     if (this.#isMade) return;
-    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
-    symlinkSync(runningBinary(), join(this.#folder, NAME));
+    makeLink(this.#folder);
     this.#isMade = true;
+  }
+}
+
+function makeLink(folder: string): void {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  symlinkSync(runningBinary(), join(folder, NAME));
+}
+
+/** The first folder on the PATH that a process was started with; undefined where the system does not show it. */
+function firstOnPathOf(pid: number): string | undefined {
+  try {
+    const variables = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");
+    const path = variables.find((one) => one.startsWith("PATH="))?.slice("PATH=".length);
+    return path?.split(delimiter)[0];
+  } catch (error) {
+    if (errnoOf(error) !== undefined) return undefined; // It has ended, or there is no /proc.
+    throw error;
   }
 }
 

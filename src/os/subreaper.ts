@@ -15,6 +15,7 @@ const CHILDREN = `/proc/self/task/${process.pid}/children`;
  * container also adopts other orphans, so there a mark is required.
  */
 export function becomeSubreaper({ alone = false }: { alone?: boolean } = {}): boolean {
+  kernels++;
   if (alone) {
     showKernelSign();
     ownsAll = process.pid !== 1;
@@ -22,6 +23,14 @@ export function becomeSubreaper({ alone = false }: { alone?: boolean } = {}): bo
   // If orphans can't be listed, they could not be reaped: leave them to the system.
   if (!active && existsSync(CHILDREN)) active = libc()?.prctl(PR_SET_CHILD_SUBREAPER, 1) === 0;
   return active;
+}
+
+/** A kernel of this process has ended. After the last one, orphans are the system's again. */
+export function leaveSubreaper(): void {
+  if (--kernels > 0) return;
+  if (active) libc()?.prctl(PR_SET_CHILD_SUBREAPER, 0);
+  active = false;
+  ownsAll = false;
 }
 
 export function isSubreaper(): boolean {
@@ -35,6 +44,8 @@ export function ownsEveryOrphan(): boolean {
 
 let active = false;
 let ownsAll = false;
+/** Kernels that live in this process. */
+let kernels = 0;
 
 /**
  * Returns the PIDs of this process's direct children: started programs and adopted orphans. All of them belong to the

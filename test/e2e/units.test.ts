@@ -13,7 +13,10 @@ import { receiptOf, recordOf } from "./support/verdict.ts";
 /** Starts a unit that ends when the file `go` is there. */
 const BUILD = calls([
   "Bash",
-  { command: "until [ -e go ]; do sleep 0.05; done; echo built >> built", run_in_background: true },
+  {
+    command: "until [ -e go ]; do sleep 0.05; done; rnix version > version; echo built >> built",
+    run_in_background: true,
+  },
 ]);
 
 describe("rnix spawn --on-units", () => {
@@ -117,6 +120,8 @@ describe("after kill -9 of the daemon", () => {
     machine.write("go", "");
     await until(() => recordOf(machine, uuid).exit_reason === "completed", "the end of the run");
     expect(text(model.requests).split("completed, exit code 0")).toHaveLength(2);
+    // The link on its PATH was that of the dead daemon.
+    expect(machine.read("version")).toStartWith("rnix ");
     expect(machine.strays()).toEqual([]);
   });
 

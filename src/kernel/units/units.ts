@@ -421,10 +421,12 @@ export class Units implements ResourceHolder {
     owned.ends.delete(id);
     owned.ended.set(id, { snapshot: daemon.snapshot(), daemon });
     const [oldest] = owned.ended.keys();
-    if (owned.ended.size > MAX_ENDED && oldest !== undefined) owned.ended.delete(oldest);
+    const isFull = owned.ended.size > MAX_ENDED && oldest !== undefined;
+    if (isFull) owned.ended.delete(oldest);
     owned.state.evict(id);
     const { record, spec } = owned.proc;
     try {
+      if (isFull) boundOutputs(record.unitDir, [oldest], 0);
       boundOutputs(record.unitDir, [...owned.ended.keys()], OUTPUTS_KEPT * spec.opts.limits.shell_disk);
     } catch (thrown) {
       this.#ports.warn(`PID ${owned.proc.pid}`, `the outputs of ended units: ${messageOf(thrown)}`);

@@ -5,7 +5,7 @@ import { withTimeout } from "../../lib/cancellation.ts";
 import { type Clock, realClock } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import type { Logger } from "../../lib/logger.ts";
-import { becomeSubreaper, Children, sweepChildren } from "../../os/children.ts";
+import { becomeSubreaper, Children, leaveSubreaper, sweepChildren } from "../../os/children.ts";
 import { OwnProgram, removeDeadPrograms } from "../../os/own-program.ts";
 import { carryKernelMark } from "../../os/process-tag.ts";
 import type { KeepsUnit, LeftUnit } from "../../os/sweep.ts";
@@ -49,8 +49,12 @@ export function claimMachine({ user, settings, logger, alone = false }: BootOpti
   becomeSubreaper({ alone });
   if (alone) carryKernelMark(kernelId);
   let keeps = async (_left: LeftUnit, _resumed: boolean): Promise<boolean> => true;
-  const sweepNow = (resumed = false): Promise<void> =>
-    sweepLeftovers(folders, locks, values.grace, logger, (left) => keeps(left, resumed));
+  const ownProgram = new OwnProgram(join(folders.programs, kernelId));
+  const sweepNow = (resumed = false): Promise<void> => {
+    const isKept = (id: string): boolean => locks.isAlive(id) || ownProgram.standsInFor(id);
+    removePrograms(folders.programs, isKept, logger);
+    return sweepLeftovers(folders, locks, values.grace, logger, (left) => keeps(left, resumed));
+  };
   let sweeping = sweepNow();
   let handsOver = (): boolean => false;
   const children = new Children({
@@ -59,7 +63,7 @@ export function claimMachine({ user, settings, logger, alone = false }: BootOpti
     graceMs: values.grace,
     memoryBytes: values.shell_memory,
     diskBytes: values.shell_disk,
-    ownProgram: new OwnProgram(join(folders.programs, kernelId)),
+    ownProgram,
     onFault: (error) => logger.warn("programs", error.message),
   });
   const pids = new PidAllocator(join(user.dataDir, "pids"), { warn: (text) => logger.warn("pids", text) });
@@ -89,21 +93,29 @@ export function claimMachine({ user, settings, logger, alone = false }: BootOpti
       await sweeping;
       // The ledgers of the kernels that have started them.
       if (children.hasAdopted) await sweepNow(true);
+      leaveSubreaper();
       pids.release();
       lock.release({ remove: !handsOver() });
     },
   };
 }
 
+function removePrograms(folders: string, isKept: (kernelId: string) => boolean, logger: Logger): void {
+  try {
+    removeDeadPrograms(folders, isKept);
+  } catch (error) {
+    logger.warn("sweep", `links of dead kernels could not be removed: ${messageOf(error)}`);
+  }
+}
+
 async function sweepLeftovers(
-  { ledgers, programs }: ReturnType<typeof kernelFolders>,
+  { ledgers }: ReturnType<typeof kernelFolders>,
   locks: KernelLocks,
   graceMs: number,
   logger: Logger,
   keeps: KeepsUnit,
 ): Promise<void> {
   try {
-    removeDeadPrograms(programs, (id) => locks.isAlive(id));
     for (const { argv, pids } of await sweepChildren(ledgers, (id) => locks.isAlive(id), {
       graceMs,
       keeps,

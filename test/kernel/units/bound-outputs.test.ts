@@ -14,4 +14,6 @@ test("the oldest outputs beyond the limit say that they were removed; the newest
   expect(read("b2")).toStartWith("[removed: ");
   expect(read("b3")).toBe("b3".repeat(8192));
   expect(read("b4")).toBe("b4".repeat(8192));
+  boundOutputs(folder.dir, ["b4"], 0);
+  expect(read("b4")).toStartWith("[removed: ");
 });
