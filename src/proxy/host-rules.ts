@@ -1,7 +1,7 @@
 /** The hosts that the network of a run may reach: reads their list, and decides about a connection. */
 
 import { SyscallError } from "../plugin/index.ts";
-import { addressList, hostAddresses, type Resolve } from "./addresses.ts";
+import type { Resolve } from "./addresses.ts";
 
 /** A connection may be made, to one of these addresses and no other; or why not, and the entry that would allow it. */
 export type Decision =
@@ -54,6 +54,7 @@ export function withinParent(parent: string[] | undefined, own: string[] | undef
 
 /** The rules of the option's values, which limit the network. */
 export async function hostRules(network: readonly string[], resolve: Resolve): Promise<HostRules> {
+  const { addressList, hostAddresses } = await import("./addresses.ts");
   const entries = entriesOf(network);
   const names = entries.filter(({ isAddress }) => !isAddress);
   const ranges = await Promise.all(

@@ -4,7 +4,6 @@ import { dirname, join } from "node:path";
 import { Kernel } from "../../kernel/kernel.ts";
 import { descriptorLimit } from "../../os/descriptors.ts";
 import { ownCommand } from "../../os/own-program.ts";
-import { systemResolve } from "../../proxy/addresses.ts";
 import { version } from "../../version.ts";
 import { mountLog } from "../daemon/mount-log.ts";
 import { modelRequestLimit } from "../daemon/request-limit.ts";
@@ -61,7 +60,7 @@ export function startKernel(
     uuid: () => Bun.randomUUIDv7(),
     pids,
     children,
-    network: { folder: join(dirname(user.socket), "net"), program: ownCommand(), resolve: systemResolve },
+    network: { folder: join(dirname(user.socket), "net"), program: ownCommand(), resolve },
     runs: open,
     history: driverHistory(history),
     search: (plugin, project) =>
@@ -104,4 +103,10 @@ export function startKernel(
   machine.keepLockFileIf(() => kernel.lifecycle.handsOver);
   events.add(runLog({ identity: (pid) => kernel.processes.identity(pid), logger }));
   return { kernel, events };
+}
+
+/** Most runs have no limit of their network: the code is loaded with the first. */
+async function resolve(name: string): Promise<string[]> {
+  const { systemResolve } = await import("../../proxy/addresses.ts");
+  return systemResolve(name);
 }
