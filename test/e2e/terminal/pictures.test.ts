@@ -54,7 +54,7 @@ function onPath(machine: Machine): Machine {
   return machine;
 }
 
-/** A project with a failing test, and a script that repairs it with two sub-agents; it waits for the file `go`. */
+/** A project with a failing test, and a script that repairs it with two sub-agents; it waits for the file `go`, its second agent for `now`. */
 function machineWithRun(): Machine {
   const machine = onPath(new Machine());
   machine.write(
@@ -93,7 +93,7 @@ children:
   - agent: default
     intent: Look for other loops
     responses:
-      - tool_calls: [{ name: Grep, input: { pattern: "for \\\\(" } }]
+      - tool_calls: [{ name: Bash, input: { command: "until [ -e now ]; do sleep 0.05; done; grep for notes.ts" } }]
       - text: There is no other loop.
 `,
   );
@@ -107,6 +107,8 @@ test("the pictures of a run: while a command runs, and at its end", async () => 
   await terminal.until(/check 7 of 10 ok[\s\S]*running Bash/);
   picture("live", "A run while its command works", terminal);
   machine.write("go", "");
+  await terminal.until(/Read the loop in notes.ts · 2 steps/);
+  machine.write("now", "");
   await terminal.done;
   picture("run", "A run with two sub-agents, to its end", terminal);
 });
@@ -124,6 +126,7 @@ test("the picture of a conversation: a message waits for the next step", async (
   await terminal.until(/❯ and tell me why/);
   picture("chat", "A conversation in which a message waits for the next step", terminal);
   machine.write("go", "");
+  machine.write("now", "");
   await terminal.until((text) => text.includes("What was wrong") && !text.includes("running"));
   terminal.type("\u0015\u0004");
   await terminal.done;
