@@ -6,6 +6,7 @@ import { couldNotEnd, countdown, endProcesses } from "./end-processes.ts";
 import { killMarked } from "./kill-marked.ts";
 import { type Identity, isRunning, type Process, type ProcessTable } from "./process-table.ts";
 import type { ProcessTag } from "./process-tag.ts";
+import { signal } from "./signal.ts";
 import { pause } from "./wait.ts";
 
 /** By what another kernel finds the program of a unit and its descendants. */
@@ -13,10 +14,15 @@ export interface UnitTrace extends Identity {
   /** The program's id in the ledger. */
   child: string;
   mark: ProcessTag | null;
+  /** Copies its output since the death of the kernel that read it; see `outputKeeper`. */
+  keeper?: Pick<Identity, "pid" | "start">;
 }
 
 /** How often it is looked whether the program runs: the system reports its end to its parent only. */
 const LOOK_MS = 100;
+
+/** How long a keeper may copy after the end. */
+const KEEPER_MS = 2000;
 
 /** This kernel is not its parent, so its exit code is in no more than a file. */
 export class AdoptedUnit {
@@ -57,6 +63,15 @@ export class AdoptedUnit {
   async #watch(): Promise<void> {
     while (await isRunning(this.#table, this.#trace)) await pause(LOOK_MS);
     await this.end();
+    const { keeper } = this.#trace;
+    if (keeper) await this.#endKeeper(keeper);
+  }
+
+  /** It ends by itself when it has copied everything, unless a process that has left the unit holds the pipe. */
+  async #endKeeper(keeper: Pick<Identity, "pid" | "start">): Promise<void> {
+    const left = countdown(KEEPER_MS);
+    while (left() > 0 && (await isRunning(this.#table, keeper))) await pause(LOOK_MS);
+    if (await isRunning(this.#table, keeper)) signal(-keeper.pid, "SIGKILL");
   }
 
   async #end(): Promise<void> {

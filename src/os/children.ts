@@ -12,6 +12,7 @@ import { Ledger } from "./ledger.ts";
 import { readCommand } from "./linux-table.ts";
 import { Orphans } from "./orphans.ts";
 import { Output, outputName, type Redactor } from "./output.ts";
+import { outputKeeper } from "./output-keeper.ts";
 import type { OwnProgram } from "./own-program.ts";
 import { ownerOfProcess, type ProcessOwner } from "./process-owner.ts";
 import { COOKIE, type ProcessTable } from "./process-table.ts";
@@ -77,6 +78,14 @@ interface UnitOwner {
   unit: string;
   /** Records what another kernel finds it by. Where that fails, none takes it over: the next sweep ends it. */
   identified(trace: UnitTrace): boolean;
+}
+
+/** The unit that a running program becomes a part of. */
+interface MovedTo extends UnitOwner {
+  /** Receives what it prints while this process lives. */
+  sink(data: Uint8Array): void;
+  /** The open file that has the rest. */
+  output: number;
 }
 
 interface Program {
@@ -153,17 +162,53 @@ export class Children {
     return own.filter(({ child }) => child.askToBackground()).length;
   }
 
-  /** What makes a running program of a call one of a unit, which prints into `sink`. Undefined: it has exited. */
-  movable(uuid: string, pid: number): ((sink: (data: Uint8Array) => void) => UnitChild) | undefined {
+  /** What makes a running program of a call one of a unit. Undefined: it has exited. */
+  movable(uuid: string, pid: number): ((move: MovedTo) => UnitChild) | undefined {
     const program = [...this.#programs.values()].find(
       ({ owner, life, child }) => child.pid === pid && owner.uuid === uuid && life === "call" && child.stays,
     );
     if (!program) return undefined;
-    return (sink) => {
+    return (move) => {
+      const { child } = program;
       program.life = "unit";
-      program.child.move(sink);
-      return unitChild(program.child);
+      child.move(move.sink);
+      void this.#keep(program, move).catch((cause: unknown) =>
+        this.#fault(
+          new SyscallError("INTERNAL", `The next kernel will not find unit ${move.unit}.`, { cause }),
+        ),
+      );
+      return unitChild(child);
     };
+  }
+
+  /** Makes a moved program one that another kernel can take over. */
+  async #keep({ child, owner }: Program, { unit, output, identified }: MovedTo): Promise<void> {
+    const keeper = outputKeeper(child.outputs);
+    if (!keeper) return;
+    const { argv, inherit, release } = keeper;
+    const request = {
+      argv,
+      inherit,
+      output,
+      cwd: "/",
+      env: { PATH: "/usr/bin:/bin" },
+      life: "process",
+    } as const;
+    let own: RunningChild;
+    try {
+      own = this.#start({ ...owner, unit, isConfined: false }, request, "unit");
+    } catch (thrown) {
+      release.ended();
+      throw thrown;
+    } finally {
+      release.started();
+    }
+    void own.gone.then(release.ended);
+    void child.exited().then(() => own.end());
+    const [identity, kept] = [await child.identity, await own.identity];
+    if (!identity || !kept || !identified({ child: child.id, mark: child.mark, ...identity, keeper: kept }))
+      return;
+    this.#tryLedger(() => this.#ledger.moved(child.id, unit));
   }
 
   /** Takes over the program of a unit that a dead kernel has started; null when it does not run any more. */

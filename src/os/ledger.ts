@@ -27,11 +27,18 @@ interface StartLine extends Identity {
   t: "start";
   id: string;
 }
+/** A program became one of a background unit. */
+interface UnitLine {
+  t: "unit";
+  id: string;
+  unit: string;
+}
 interface EndLine {
   t: "end";
   id: string;
 }
-type Line = IntentLine | StartLine | EndLine;
+type OpenLine = IntentLine | StartLine | UnitLine;
+type Line = OpenLine | EndLine;
 
 export const LEDGER_SUFFIX = ".jsonl";
 
@@ -43,12 +50,12 @@ const ARGV_CHARS = 1000;
 
 /**
  * One file per kernel, of JSON lines. Each program has three: `intent` before it starts, `start` with its identity
- * right after, `end` when it and its descendants have ended. The next kernel ends the programs without an `end`.
+ * right after, `end` when it and its descendants have ended; and `unit` if it becomes one of a background unit. The next kernel ends the programs without an `end`.
  */
 export class Ledger {
   readonly #dir: string;
   readonly #path: string;
-  readonly #open = new Map<string, (IntentLine | StartLine)[]>();
+  readonly #open = new Map<string, OpenLine[]>();
   #fd: number | undefined;
   #bytes = 0;
 
@@ -75,9 +82,12 @@ export class Ledger {
 
   /** Throws a write error as it is: the program runs already, and its intent finds it by its cookies. */
   started(id: string, identity: Identity): void {
-    const start: StartLine = { t: "start", id, ...identity };
-    this.#open.get(id)?.push(start);
-    this.#write(asText(start));
+    this.#add({ t: "start", id, ...identity });
+  }
+
+  /** Throws a write error as it is: without the line, the next kernel ends the program. */
+  moved(id: string, unit: string): void {
+    this.#add({ t: "unit", id, unit });
   }
 
   /** Throws a write error as it is: without the line, the next kernel only searches for an ended program. */
@@ -93,6 +103,11 @@ export class Ledger {
     closeSync(this.#fd);
     this.#fd = undefined;
     if (this.#open.size === 0) rmSync(this.#path, { force: true });
+  }
+
+  #add(line: OpenLine): void {
+    this.#open.get(line.id)?.push(line);
+    this.#write(asText(line));
   }
 
   #start(): void {

@@ -148,6 +148,11 @@ export class RunningChild {
     return true;
   }
 
+  /** Our ends of its output pipes. */
+  get outputs(): readonly number[] {
+    return this.#spawned.outputs;
+  }
+
   /** It continues without its time limit, and prints into `sink`. */
   move(sink: (data: Uint8Array) => void): void {
     this.#timer?.cancel();

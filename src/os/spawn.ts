@@ -18,6 +18,8 @@ export interface Spawned {
   terminalClosed: Promise<void>;
   stdin: Stdin | null;
   pipes: string[];
+  /** Our ends of its output pipes. */
+  outputs: number[];
   /** Closes our ends. Called once, after it has ended and its output was read. */
   release(): void;
 }
@@ -33,6 +35,8 @@ type Environment = Record<string, string>;
 export interface SpawnRequest extends ExecRequest {
   /** An open file that gets stdout and stderr, instead of our pipes: the program can outlive this process. */
   output?: number;
+  /** With `output`: descriptors that it has from 3 on. */
+  inherit?: number[];
 }
 
 /** Output of a program that ends within this time is read after its end. */
@@ -46,7 +50,7 @@ export function spawn(
   onTerminal: (data: Uint8Array) => void,
 ): Spawned {
   try {
-    if (request.output !== undefined) return spawnWithFile(request.argv, request.output, cwd, env);
+    if (request.output !== undefined) return spawnWithFile(request, request.output, cwd, env);
     return request.pty ? spawnWithTerminal(request, cwd, env, onTerminal) : spawnWithPipes(request, cwd, env);
   } catch (cause) {
     if (cause instanceof SyscallError) throw cause;
@@ -54,14 +58,17 @@ export function spawn(
   }
 }
 
-function spawnWithFile(argv: string[], output: number, cwd: string, env: Environment): Spawned {
+function spawnWithFile(
+  { argv, inherit = [] }: SpawnRequest,
+  output: number,
+  cwd: string,
+  env: Environment,
+): Spawned {
   const proc = Bun.spawn(argv, {
     cwd,
     env,
     detached: true,
-    stdin: "ignore",
-    stdout: output,
-    stderr: output,
+    stdio: ["ignore", output, output, ...inherit],
   });
   return {
     pid: proc.pid,
@@ -70,6 +77,7 @@ function spawnWithFile(argv: string[], output: number, cwd: string, env: Environ
     terminalClosed: Promise.resolve(),
     stdin: null,
     pipes: [],
+    outputs: [],
     release() {},
   };
 }
@@ -99,6 +107,7 @@ function spawnWithPipes(request: ExecRequest, cwd: string, env: Environment): Sp
       terminalClosed: Promise.resolve(),
       stdin: wantsInput ? writerOf(pipes.in, proc.stdin) : null,
       pipes: open.map((pipe) => pipe.link),
+      outputs: [pipes.out, pipes.err].flatMap((pipe) => (pipe ? [pipe.ours] : [])),
       release() {
         for (const pipe of [pipes.out, pipes.err]) if (pipe) closeSync(pipe.ours);
       },
@@ -139,6 +148,7 @@ function spawnWithTerminal(
     terminalClosed,
     stdin: request.stdin === "pipe" ? stdin : null,
     pipes: terminalOf(proc.pid),
+    outputs: [],
     release: () => terminal.close(),
   };
 }

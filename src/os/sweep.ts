@@ -123,6 +123,7 @@ const Line = z.lazy(() =>
       start: z.string(),
       boot: z.string(),
     }),
+    z.object({ t: z.literal("unit"), id: z.string(), unit: z.string() }),
     z.object({ t: z.literal("end"), id: z.string() }),
   ]),
 );
@@ -158,6 +159,9 @@ async function openPrograms(path: string): Promise<Program[]> {
       const program = open.get(line.id);
       const leader = { pid: line.pid, start: line.start, boot: line.boot };
       if (program) program.trace = { ...program.trace, leader };
+    } else if (line?.t === "unit") {
+      const program = open.get(line.id);
+      if (program) program.unit = line.unit;
     } else if (line) {
       open.delete(line.id);
     }

@@ -90,6 +90,8 @@ export const UnitLine = z.discriminatedUnion("t", [
     /** Its id in the ledger, and its mark: its descendants are found by them. */
     child: z.string(),
     mark: z.string().nullable(),
+    /** Of a command that was moved to the background: what copies its output since the death of its kernel. */
+    keeper: z.object({ pid: z.number().int().min(2), start: z.string() }).optional(),
   }),
   /** The lines of a monitor up to this byte of its output are in the inbox: `events` lines. */
   z.object({ ...Line, t: z.literal("reported"), id: z.string(), up_to: z.number(), events: z.number() }),

@@ -9,6 +9,7 @@ import { Machine } from "./support/machine.ts";
 import { detach } from "./support/runs.ts";
 import { calls, says } from "./support/scenes.ts";
 import { receiptOf, recordOf } from "./support/verdict.ts";
+import { RawClient } from "./support/wire.ts";
 
 /** Starts a unit that ends when the file `go` is there. */
 const BUILD = calls([
@@ -99,6 +100,35 @@ describe("after kill -9 of the daemon", () => {
     expect(recordOf(machine, uuid)).toMatchObject({ result: "it is built" });
     expect(text(model.requests).split("completed, exit code 0")).toHaveLength(2);
     expect(machine.read("built")).toBe("built\n");
+    expect(machine.strays()).toEqual([]);
+  });
+
+  test("a command that was moved to the background is adopted, with all that it prints", async () => {
+    await using machine = new Machine();
+    const command = "echo first; until [ -e go ]; do echo more; sleep 0.05; done; echo last; echo end >&2";
+    const model = await machine.play({
+      "build it": [calls(["Bash", { command }]), says("started"), says("waiting"), says("it has ended")],
+    });
+    writeKeys(machine);
+    const { uuid } = await detach(machine, "build it", "--resume-on-restart");
+    const client = await RawClient.connect(machine.socket);
+    const move = async () => JSON.stringify(await client.ask("background_call", { uuid }));
+    await until(async () => (await move()).includes('"moved":1'), "the move");
+    client.destroy();
+    await until(() => model.requests.length === 2 && unitPids(machine, uuid).length === 1);
+    const [pid] = unitPids(machine, uuid);
+    await machine.endDaemon();
+    await machine.ok(["daemon", "start"]);
+    await until(() => text(model.requests).includes("still runs"), "the adoption");
+    expect(alive(pid)).toBe(true);
+    machine.write("go", "");
+    await until(() => recordOf(machine, uuid).exit_reason === "completed", "the end of the run");
+    // Only its parent could have read its exit code.
+    expect(text(model.requests)).toContain("failed, exit code unknown");
+    const id = /unit (b\w{8})/.exec(text(model.requests))?.[1] ?? "";
+    const printed = (await machine.ok(["units", "output", id])).stdout;
+    expect(printed).toStartWith("first\nmore\n");
+    expect(printed).toEndWith("more\nlast\nend\n");
     expect(machine.strays()).toEqual([]);
   });
 

@@ -46,6 +46,7 @@ test("what a program has printed is taken whole, however late the thread comes t
     terminalClosed: Promise.resolve(),
     stdin: null,
     pipes: [],
+    outputs: [],
     release: () => {},
   };
   const limits = { memoryBytes: 1_000, diskBytes: 1_000, readerMs: 60_000 };

@@ -52,10 +52,7 @@ export function startCommand(ports: CommandPorts, owner: UnitOwner, request: Uni
   return unitOf(ports, owner, made, startProgram(ports, owner.proc, made.id, request));
 }
 
-/**
- * Makes a running program of a call a unit. Its output comes by a pipe of this kernel, so no other adopts it: the next
- * sweep ends it.
- */
+/** Makes a running program of a call a unit. */
 export function moveCommand(
   ports: CommandPorts,
   owner: UnitOwner,
@@ -70,14 +67,15 @@ export function moveCommand(
   const path = join(proc.record.unitDir, `${id}.out`);
   const output = OutputFile.create(path);
   let isFull = false;
-  const child = move((data) => {
+  const sink = (data: Uint8Array): void => {
     try {
       appendFileSync(output, data);
     } catch (thrown) {
       if (!isFull) warn(`PID ${proc.pid}`, `output of unit ${id}: ${messageOf(thrown)}`);
       isFull = true;
     }
-  });
+  };
+  const child = move({ unit: id, sink, output, identified: identifier(ports, proc, id) });
   const exited = child.gone.then(() => closeSync(output)).then(() => child.exited());
   return unitOf(ports, owner, made, {
     program: { exited: () => exited, kill: () => child.end() },
@@ -142,7 +140,9 @@ export async function adoptCommand(
   const exited = (adopted?.gone ?? Promise.resolve()).then(over, over).then(() => {
     const code = exitCode(`${path}.exit`);
     const swept = adopted === null && code !== null && isOfSignal(code);
-    return { code, killed: code === null || swept || snapshot.status === "killed" };
+    // A moved command has no wrapper that writes its exit code.
+    const isLost = code === null && (adopted === null || !program?.keeper);
+    return { code, killed: isLost || swept || snapshot.status === "killed" };
   });
   const persistent = kind === "monitor" && metadata.persistent;
   const { timeout_ms: timeoutMs, stall_ms: stallMs } = started;
@@ -181,27 +181,32 @@ function outputFile(proc: Process, path: string): OutputFile {
   return new OutputFile({ path, maxBytes: proc.spec.opts.limits.shell_disk, release });
 }
 
+/** Records what another kernel finds the program of a unit by. */
+function identifier(ports: CommandPorts, proc: Process, id: string): (trace: UnitTrace) => boolean {
+  return (trace) => {
+    try {
+      proc.record.unit({ t: "program", ts: timeOf(ports), id, ...trace });
+      return true;
+    } catch (thrown) {
+      ports.warn(`PID ${proc.pid}`, `program of unit ${id}: ${messageOf(thrown)}`);
+      return false;
+    }
+  };
+}
+
 /** The program prints into its file and leaves its exit code beside it, so both outlive this kernel. */
 function startProgram(
-  { children, clock, beginEffects, warn }: CommandPorts,
+  ports: CommandPorts,
   proc: Process,
   id: string,
   { argv, cwd, env: more }: UnitRequest,
 ): { program: UnitProgram; file: OutputFile } {
+  const { children, beginEffects } = ports;
   const { limits, env, cwd: folder } = proc.spec.opts;
   const path = join(proc.record.unitDir, id);
   const [outFile, exitFile] = [`${path}.out`, `${path}.exit`];
   const output = OutputFile.create(outFile);
   const isConfined = proc.spec.opts.confinement !== undefined;
-  const identified = (trace: UnitTrace): boolean => {
-    try {
-      proc.record.unit({ t: "program", ts: new Date(clock.now()).toISOString(), id, ...trace });
-      return true;
-    } catch (thrown) {
-      warn(`PID ${proc.pid}`, `program of unit ${id}: ${messageOf(thrown)}`);
-      return false;
-    }
-  };
   const over = beginEffects(proc);
   try {
     const child = children.startUnit(
@@ -210,7 +215,7 @@ function startProgram(
         unit: id,
         spillDir: proc.record.spillDir,
         graceMs: limits.grace,
-        identified,
+        identified: identifier(ports, proc, id),
         isConfined,
       },
       {

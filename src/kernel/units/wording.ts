@@ -22,7 +22,8 @@ export function signalText({ snapshot, event, lifecycle }: Signal): string {
 function detailOf(snapshot: DaemonSnapshot): string {
   switch (snapshot.kind) {
     case "local_bash":
-      return snapshot.metadata.exit_code === null ? "" : `, exit code ${snapshot.metadata.exit_code}`;
+      if (snapshot.metadata.exit_code !== null) return `, exit code ${snapshot.metadata.exit_code}`;
+      return snapshot.status === "failed" ? ", exit code unknown" : "";
     case "monitor":
       return `, events=${snapshot.metadata.event_count}`;
     case "lsp": {
