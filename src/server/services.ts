@@ -31,7 +31,7 @@ export interface Services {
   kernel: KernelApi;
   history: History;
   collector: Pick<Collector, "collect">;
-  changes: Pick<RunChanges, "diff" | "bySteps" | "undo">;
+  changes(): Promise<Pick<RunChanges, "diff" | "bySteps" | "undo">>;
   catalog: Catalog;
   clock: Clock;
   identity: Identity;

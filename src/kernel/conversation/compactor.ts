@@ -10,7 +10,7 @@ import type { Process } from "../process/process.ts";
 import { usageSoFar } from "../process/step-record.ts";
 import type { Io } from "../tiers/io.ts";
 import type { AppliedCompaction } from "../types.ts";
-import { draftCompaction, type TokenTargets, tokenTargets } from "./compaction-draft.ts";
+import { type TokenTargets, tokenTargets } from "./token-targets.ts";
 
 type Why = Compaction["why"];
 
@@ -76,6 +76,7 @@ export class Compactor {
     const demanded = why === "tokens" ? Infinity : proc.model.estimate.of(request()) * REQUESTED_SHARE;
     const goal = Math.min(targets.goal, demanded);
     const spent = { ...proc.run.usage };
+    const { draftCompaction } = await import("./compaction-draft.ts");
     const draft = await draftCompaction(this.#parts, proc, { request: request(), targets, goal });
     // Measured again, because the usage of the summary may have corrected the estimate.
     const before = proc.model.estimate.of(request());

@@ -13,7 +13,7 @@ import { SearchIndex } from "../../store/search/search-index.ts";
 import { WorkerRunLists } from "../../store/search/worker-run-lists.ts";
 import { Collector } from "../records/collector.ts";
 import { History } from "../records/history.ts";
-import { RunChanges } from "../records/run-changes.ts";
+import type { RunChanges } from "../records/run-changes.ts";
 import type { KernelPort } from "./kernel-port.ts";
 import type { Machine } from "./machine.ts";
 import type { BootOptions } from "./options.ts";
@@ -29,7 +29,8 @@ export interface Records {
   projects: Projects;
   history: History;
   collector: Collector;
-  changes: RunChanges;
+  /** Loaded at its first use. */
+  changes(): Promise<RunChanges>;
   /** The derived index, in its Worker. */
   search: SearchIndex;
   /** When runs were collected last. */
@@ -88,7 +89,13 @@ export function openRecords(
     lastPath: lastCollected,
     clock,
   });
-  const changes = new RunChanges({ children, env, clock, open, scratch: join(user.dataDir, "git") });
+  let loaded: Promise<RunChanges> | undefined;
+  const changes = (): Promise<RunChanges> => {
+    loaded ??= import("../records/run-changes.ts").then(
+      ({ RunChanges }) => new RunChanges({ children, env, clock, open, scratch: join(user.dataDir, "git") }),
+    );
+    return loaded;
+  };
   const keyNotice = key.lasting ? undefined : noKey(user);
   const close = () => search.close();
   return {

@@ -28,6 +28,6 @@ export const diff = method({
     requireAgent(found, "compared");
     if (found.live) await services.kernel.changes.refresh(found.pid);
     const run = await recordsOf(services, found);
-    return services.changes.diff(run, { step, fromStep: from_step, files, patch }, isLive(found));
+    return (await services.changes()).diff(run, { step, fromStep: from_step, files, patch }, isLive(found));
   },
 });

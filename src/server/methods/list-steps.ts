@@ -22,7 +22,9 @@ export const listSteps = method({
     const run = await recordsOf(services, found);
     const { info } = run;
     const { after = 0, limit = PAGE } = payload;
-    const changes = payload.changed ? await services.changes.bySteps(run, isLive(found)) : undefined;
+    const changes = payload.changed
+      ? await (await services.changes()).bySteps(run, isLive(found))
+      : undefined;
     const damage = damageOf(run);
     const lines = await (await services.history.stepIndexes()).of(run, isLive(found), damage);
     const first = lines.findIndex(({ step }) => step > after);

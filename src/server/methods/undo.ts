@@ -33,7 +33,7 @@ export const undo = method({
     if (found.live) await requireQuiet(services, found, dry_run);
     const run = await recordsOf(services, found);
     const query = { files, toStep: to_step, redo, dryRun: dry_run, force };
-    const report = await services.changes.undo(run, query, found.live);
+    const report = await (await services.changes()).undo(run, query, found.live);
     if (found.live && !dry_run) await services.kernel.changes.undone(found.pid);
     return report;
   },

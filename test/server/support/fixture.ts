@@ -117,13 +117,14 @@ export function fakeSystem(
       lastPath: join(dataDir, "gc", "last.json"),
       clock: o.clock,
     }),
-    changes: new RunChanges({
-      children: { exec: () => Promise.reject(new SyscallError("UNAVAILABLE", "no programs")) },
-      env: {},
-      clock: o.clock,
-      open: () => runs,
-      scratch: join(dataDir, "git"),
-    }),
+    changes: async () =>
+      new RunChanges({
+        children: { exec: () => Promise.reject(new SyscallError("UNAVAILABLE", "no programs")) },
+        env: {},
+        clock: o.clock,
+        open: () => runs,
+        scratch: join(dataDir, "git"),
+      }),
     catalog: EMPTY,
     clock: o.clock,
     identity: { version: "0.0.0", build: "test", startedAtMs: 1_767_225_600_000 },
