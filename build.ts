@@ -6,6 +6,7 @@ import { stockAgentFront } from "./src/config/agents/agent-file.ts";
 import { stockSkillFront } from "./src/config/skills/skill-file.ts";
 import { buildPage } from "./src/dashboard/build-page.ts";
 import { commands } from "./src/plugin/host/checkout.ts";
+import { PLUGIN_PROGRAM } from "./src/plugin/host/program-mode.ts";
 import { pluginEntries, stockFiles, textFiles } from "./src/plugin/host/stock-files.ts";
 
 /**
@@ -50,7 +51,6 @@ const JIT_POLICY = 20;
 const NATIVES = ["@mongodb-js/zstd", "node-liblzma"];
 
 /** The entries of Workers. In the executable each stands at its place below the common folder of the entries. */
-const WORKER = "src/plugin/host/worker.ts";
 const SEARCH_WORKER = "plugins/fs/search/worker.ts";
 const INDEX_WORKER = "src/store/search/index-worker.ts";
 const WORKFLOW_WORKER = "src/workflows/worker.ts";
@@ -76,10 +76,7 @@ export async function build({
   const work = mkdtempSync(join(dirname(outfile), ".rnix-build-"));
   try {
     const result = await Bun.build({
-      entrypoints: [
-        entry,
-        ...[WORKER, SEARCH_WORKER, INDEX_WORKER, WORKFLOW_WORKER].map((file) => join(ROOT, file)),
-      ],
+      entrypoints: [entry, ...[SEARCH_WORKER, INDEX_WORKER, WORKFLOW_WORKER].map((file) => join(ROOT, file))],
       root: ROOT,
       target: "bun",
       format: "esm",
@@ -202,7 +199,7 @@ function embeddedModule(): string {
     'export const commands = () => import("rnix-embedded:commands").then((m) => m.default);',
     'export const agents = () => import("rnix-embedded:agents").then((m) => m.default);',
     'export const skills = () => import("rnix-embedded:skills").then((m) => m.default);',
-    `export const workerUrl = ${JSON.stringify(inExecutable(WORKER))};`,
+    `export const pluginProgram = [process.execPath, ${JSON.stringify(PLUGIN_PROGRAM)}];`,
   ].join("\n");
 }
 

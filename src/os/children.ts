@@ -3,9 +3,11 @@
 import { isAbsolute, join } from "node:path";
 import { type Clock, realClock } from "../lib/clock.ts";
 import { messageOf } from "../lib/error-detail.ts";
+import type { ProgramChannel } from "../lib/program-channel.ts";
 import { type Child, type ExecRequest, SyscallError } from "../plugin/index.ts";
 import { leaders } from "./adopted-processes.ts";
 import type { AdoptedUnit, UnitTrace } from "./adopted-unit.ts";
+import { PLUGIN_ENV, residentBytes } from "./channel.ts";
 import { couldNotEnd } from "./end-processes.ts";
 import { killMarked } from "./kill-marked.ts";
 import { Ledger } from "./ledger.ts";
@@ -91,11 +93,11 @@ interface MovedTo extends UnitOwner {
 interface Program {
   child: RunningChild;
   owner: ProgramOwner;
-  life: "call" | "process" | "shared" | "unit";
+  life: "call" | "process" | "shared" | "unit" | "plugin";
 }
 
-/** Programs that do not end with their process: their users or their unit decide. */
-const OUTLIVES_PROCESS: ReadonlySet<Program["life"]> = new Set(["shared", "unit"]);
+/** Programs that do not end with a process: their users, their unit or the plugin host decide. */
+const OUTLIVES_PROCESS: ReadonlySet<Program["life"]> = new Set(["shared", "unit", "plugin"]);
 
 /**
  * All programs of a kernel; no other code starts programs. Each has its own session and group, two cookies in its
@@ -152,6 +154,30 @@ export class Children {
       throw new SyscallError("CLOSED", "This kernel is shutting down and starts no more programs.");
     const child = this.#start(owner, { ...request, life: "process" }, "unit");
     return unitChild(child);
+  }
+
+  /** Starts the process of a plugin, which belongs to no run. */
+  startPlugin(argv: string[], onMessage: (message: unknown) => void): ProgramChannel {
+    if (this.#closing)
+      throw new SyscallError("CLOSED", "This kernel is shutting down and starts no more programs.");
+    const owner = { uuid: "", spillDir: "" };
+    const child = this.#start(
+      owner,
+      { argv, cwd: "/", env: PLUGIN_ENV, life: "process", onMessage },
+      "plugin",
+    );
+    const { channel } = child;
+    if (!channel) throw new SyscallError("INTERNAL", "A plugin was started without a channel.");
+    return {
+      send: channel.send,
+      hold: channel.hold,
+      ended: child.exited(),
+      kill() {
+        child.hurry();
+        void child.end();
+      },
+      memory: () => residentBytes(child.pid),
+    };
   }
 
   /** Asks the programs of a process's calls to go to the background. Returns how many do. */

@@ -4,6 +4,7 @@ import type { Clock, Timer } from "../lib/clock.ts";
 import { messageOf } from "../lib/error-detail.ts";
 import { type Data, type ExitInfo, SyscallError } from "../plugin/index.ts";
 import type { Adopted } from "./adopted-processes.ts";
+import type { Channel, Exit } from "./channel.ts";
 import { couldNotEnd, countdown, endProcesses } from "./end-processes.ts";
 import { terminateNested } from "./nested-group.ts";
 import type { Output } from "./output.ts";
@@ -11,7 +12,7 @@ import type { Piece } from "./output-ring.ts";
 import type { ByteReader } from "./pipe-reader.ts";
 import { type Identity, isRunning, type Process, type ProcessTable, type Trace } from "./process-table.ts";
 import { signal, terminate } from "./signal.ts";
-import type { Exit, Spawned } from "./spawn.ts";
+import type { Spawned } from "./spawn.ts";
 import { pause, settles } from "./wait.ts";
 
 interface RunningChildOptions {
@@ -146,6 +147,10 @@ export class RunningChild {
     if (!this.#background || !this.stays) return false;
     this.#background.resolve(true);
     return true;
+  }
+
+  get channel(): Channel | undefined {
+    return this.#spawned.channel;
   }
 
   /** Our ends of its output pipes. */

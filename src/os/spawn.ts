@@ -2,6 +2,7 @@
 
 import { closeSync } from "node:fs";
 import { type ExecRequest, SyscallError } from "../plugin/index.ts";
+import { type Channel, type Exit, exitOf, openChannel } from "./channel.ts";
 import { readLink } from "./linux-table.ts";
 import type { ByteReader } from "./pipe-reader.ts";
 import { spawnError } from "./spawn-error.ts";
@@ -20,13 +21,10 @@ export interface Spawned {
   pipes: string[];
   /** Our ends of its output pipes. */
   outputs: number[];
+  /** Of a program that exchanges messages. */
+  channel?: Channel;
   /** Closes our ends. Called once, after it has ended and its output was read. */
   release(): void;
-}
-
-export interface Exit {
-  code: number | null;
-  signal: string | null;
 }
 
 type Environment = Record<string, string>;
@@ -35,6 +33,8 @@ type Environment = Record<string, string>;
 export interface SpawnRequest extends ExecRequest {
   /** An open file that gets stdout and stderr, instead of our pipes: the program can outlive this process. */
   output?: number;
+  /** It exchanges messages with this process, and prints nowhere. */
+  onMessage?(message: unknown): void;
   /** With `output`: descriptors that it has from 3 on. */
   inherit?: number[];
 }
@@ -50,6 +50,7 @@ export function spawn(
   onTerminal: (data: Uint8Array) => void,
 ): Spawned {
   try {
+    if (request.onMessage) return spawnWithChannel(openChannel(request.argv, cwd, env, request.onMessage));
     if (request.output !== undefined) return spawnWithFile(request, request.output, cwd, env);
     return request.pty ? spawnWithTerminal(request, cwd, env, onTerminal) : spawnWithPipes(request, cwd, env);
   } catch (cause) {
@@ -70,17 +71,23 @@ function spawnWithFile(
     detached: true,
     stdio: ["ignore", output, output, ...inherit],
   });
-  return {
-    pid: proc.pid,
-    exited: exitOf(proc),
-    streams: [],
-    terminalClosed: Promise.resolve(),
-    stdin: null,
-    pipes: [],
-    outputs: [],
-    release() {},
-  };
+  return { ...WITHOUT_OUTPUT, pid: proc.pid, exited: exitOf(proc) };
 }
+
+function spawnWithChannel(channel: Channel): Spawned {
+  const { pid, exited } = channel;
+  return { ...WITHOUT_OUTPUT, pid, exited, channel };
+}
+
+/** Of a program that has no pipes to this process. */
+const WITHOUT_OUTPUT = {
+  streams: [],
+  terminalClosed: Promise.resolve(),
+  stdin: null,
+  pipes: [],
+  outputs: [],
+  release() {},
+} satisfies Partial<Spawned>;
 
 function spawnWithPipes(request: ExecRequest, cwd: string, env: Environment): Spawned {
   const wantsInput = request.stdin === "pipe";
@@ -157,11 +164,4 @@ function spawnWithTerminal(
 function terminalOf(pid: number): string[] {
   const link = readLink(`/proc/${pid}/fd/1`);
   return link?.startsWith("/dev/pts/") ? [link] : [];
-}
-
-async function exitOf(proc: Bun.Subprocess): Promise<Exit> {
-  await proc.exited;
-  return proc.signalCode === null
-    ? { code: proc.exitCode, signal: null }
-    : { code: null, signal: `${proc.signalCode}` };
 }

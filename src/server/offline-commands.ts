@@ -20,6 +20,7 @@ import { type ReviewedItem, Trust } from "../config/trust/trust.ts";
 import type { loadWorkflows } from "../config/workflows/workflows.ts";
 import type { AskMode } from "../lib/ask-modes.ts";
 import type { SettingValues } from "../options/settings.ts";
+import { startProgram } from "../os/channel.ts";
 import type { CheckReport } from "../plugin/host/report.ts";
 import type { CommandSpec } from "../plugin/index.ts";
 import { daemonLogPath } from "../protocol/daemon-log-path.ts";
@@ -92,7 +93,7 @@ export async function reviewTrust(where: Where): Promise<TrustReview> {
     import("../config/trust-items.ts"),
     import("../plugin/host/host.ts"),
   ]);
-  const host = new PluginHost({ configDir });
+  const host = new PluginHost({ configDir, start: startProgram });
   try {
     const plugins = await host.review({ ...project, isTrusted: () => false });
     // Includes the stock ones, whose names a project's agent or skill may replace.
@@ -181,7 +182,7 @@ export async function stockPlugins(): Promise<string[]> {
 export async function checkPlugin(file: string, env: Env, run: boolean): Promise<CheckReport> {
   const { PluginHost } = await import("../plugin/host/host.ts");
   const { configDir, dataDir } = userPaths(env);
-  const host = new PluginHost({ configDir });
+  const host = new PluginHost({ configDir, start: startProgram });
   const isUsers = file.startsWith(join(configDir, "plugins", "/"));
   try {
     const report = await host.check(file, (files) => {

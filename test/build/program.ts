@@ -1,13 +1,16 @@
+import { startProgram } from "../../src/os/channel.ts";
 import { embeddedAgents, embeddedPlugins, embeddedSkills } from "../../src/plugin/host/embedded.ts";
 import { type HostProject, PluginHost } from "../../src/plugin/host/host.ts";
+import { realTimers } from "../../src/plugin/host/process-options.ts";
+import { PLUGIN_PROGRAM } from "../../src/plugin/host/program-mode.ts";
 import { problemText } from "../../src/plugin/host/report.ts";
-import { realTimers } from "../../src/plugin/host/worker-options.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 import { commit, version } from "../../src/version.ts";
 import { testContext } from "../support/conformance/context.ts";
 
 /** What the tests of this folder compile: it tells as JSON what it is and what it sees around it. */
 const [what = "", ...args] = process.argv.slice(2);
+if (what === PLUGIN_PROGRAM) await (await import("../../src/plugin/host/plugin-program.ts")).ended;
 const answers: Record<string, () => Promise<unknown>> = {
   about: async () => ({
     version,
@@ -28,7 +31,13 @@ const answers: Record<string, () => Promise<unknown>> = {
   plugins: async () => {
     // Short deadlines, so that a plugin that hangs is found out at once.
     const limits = { loadMs: 60_000, answerMs: 10, aliveMs: 100 };
-    const host = new PluginHost({ configDir: "/nonexistent", beside: null, limits, timers: realTimers });
+    const host = new PluginHost({
+      start: startProgram,
+      configDir: "/nonexistent",
+      beside: null,
+      limits,
+      timers: realTimers,
+    });
     const [dir = "", path = "", input = ""] = args;
     const project: HostProject = { id: "p", dir, kind: "rnix", isTrusted: () => true };
     const lease = await host.lease(project);

@@ -3,6 +3,7 @@ import { mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { contractSource } from "../../src/cli/files/contract-source.ts";
 import { eventOf } from "../../src/kernel/llm/answer-reader.ts";
+import { startProgram } from "../../src/os/channel.ts";
 import { PluginHost } from "../../src/plugin/host/host.ts";
 import { SERVICES } from "../../src/plugin/host/wire.ts";
 import { CODES } from "../../src/plugin/index.ts";
@@ -25,7 +26,12 @@ describe("docs/plugins.md", () => {
   test("shows a plugin that loads and answers, with its default and with its settings", async () => {
     using scratch = new Scratch();
     const file = scratch.write("project/plugins/weather.ts", example("weather.ts"));
-    const host = new PluginHost({ configDir: join(scratch.dir, "user"), beside: null, limits: PATIENT });
+    const host = new PluginHost({
+      start: startProgram,
+      configDir: join(scratch.dir, "user"),
+      beside: null,
+      limits: PATIENT,
+    });
     try {
       expect(await host.check(file, () => true)).toMatchObject({
         ok: true,
@@ -68,7 +74,12 @@ describe("docs/plugins.md", () => {
 
   test("shows plugins that load and that the compiler accepts", async () => {
     using scratch = new Scratch();
-    const host = new PluginHost({ configDir: scratch.dir, beside: null, limits: PATIENT });
+    const host = new PluginHost({
+      start: startProgram,
+      configDir: scratch.dir,
+      beside: null,
+      limits: PATIENT,
+    });
     try {
       for (const name of files) {
         const report = await host.check(scratch.write(name, example(name)), () => true);

@@ -1,12 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { chmodSync, cpSync, existsSync, readFileSync, symlinkSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { startProgram } from "../../src/os/channel.ts";
 import { embeddedPlugins } from "../../src/plugin/host/embedded.ts";
 import { type HostOptions, type HostProject, PluginHost } from "../../src/plugin/host/host.ts";
 import type { HostLease } from "../../src/plugin/host/lease.ts";
+import { PROCESS_LIMITS } from "../../src/plugin/host/process-options.ts";
 import { type PluginReport, problemText } from "../../src/plugin/host/report.ts";
 import type { FileDigest } from "../../src/plugin/host/stock-files.ts";
-import { WORKER_LIMITS } from "../../src/plugin/host/worker-options.ts";
 import { SyscallError, type VFSFile } from "../../src/plugin/index.ts";
 import { testContext } from "../support/conformance/context.ts";
 import { exchange } from "../support/conformance/vfs-file.ts";
@@ -32,7 +33,13 @@ afterEach(async () => {
 function hostWith(more: Partial<HostOptions> = {}): PluginHost {
   // But where the test decides about time.
   const limits = more.timers ? undefined : PATIENT;
-  const host = new PluginHost({ configDir: join(scratch.dir, "user"), beside: null, limits, ...more });
+  const host = new PluginHost({
+    start: startProgram,
+    configDir: join(scratch.dir, "user"),
+    beside: null,
+    limits,
+    ...more,
+  });
   hosts.push(host);
   return host;
 }
@@ -149,7 +156,7 @@ describe("a file with the content of an embedded plugin", () => {
     symlinkSync(join(CHECKOUT, "node_modules"), join(scratch.dir, "project/node_modules"));
   };
 
-  test("is the embedded one: no question of trust, no Worker", async () => {
+  test("is the embedded one: no question of trust, no process", async () => {
     copyStock();
     const ask = () => {
       throw new Error("Trust was asked for.");
@@ -388,11 +395,11 @@ describe("one bad plugin stops nothing else", () => {
     write("project/plugins/good.ts", "good", "fine", { top: mark("good") });
     const host = hostWith({ timers });
     const leasing = leaseOnce(host);
-    const imports = () => timers.waiting.filter((ms) => ms === WORKER_LIMITS.loadMs).length;
+    const imports = () => timers.waiting.filter((ms) => ms === PROCESS_LIMITS.loadMs).length;
     const begun = (name: string) => existsSync(join(scratch.dir, name));
     await until(() => begun("bad") && begun("good") && imports() === 1);
-    timers.fire(WORKER_LIMITS.loadMs);
-    timers.fire(WORKER_LIMITS.answerMs);
+    timers.fire(PROCESS_LIMITS.loadMs);
+    timers.fire(PROCESS_LIMITS.answerMs);
     const lease = await leasing;
     expect(texts(reportOf(lease.reports, "bad"))).toEqual([
       expect.stringContaining("its import took longer than 5000 ms"),
@@ -492,10 +499,10 @@ describe("a plugin that ends in the middle of a run", () => {
     const abort = new AbortController();
     const hung = failure(() => file.write("spin", abort.signal));
     abort.abort(new SyscallError("TIMEOUT", "Too long."));
-    timers.fire(WORKER_LIMITS.answerMs);
+    timers.fire(PROCESS_LIMITS.answerMs);
     expect(await hung).toMatchObject({ code: "TIMEOUT" });
     const next = says(lease, "/dev/p");
-    expect(timers.fire(WORKER_LIMITS.aliveMs)).toBe(1);
+    expect(timers.fire(PROCESS_LIMITS.aliveMs)).toBe(1);
     expect(await next).toBe("up");
   });
 
@@ -582,7 +589,7 @@ describe("a plugin's settings", () => {
 });
 
 describe("the end", () => {
-  test("of a host ends its Workers: what is open answers CLOSED, and there is no next lease", async () => {
+  test("of a host ends its processes: what is open answers CLOSED, and there is no next lease", async () => {
     const host = hostWith();
     write("project/plugins/p.ts", "p", "x");
     const lease = await host.lease(project());
@@ -597,12 +604,12 @@ describe("the end", () => {
     const host = hostWith({ timers });
     scratch.write("project/plugins/p.ts", "for (;;);");
     const leasing = leaseOnce(host);
-    await until(() => timers.waiting.includes(WORKER_LIMITS.loadMs));
+    await until(() => timers.waiting.includes(PROCESS_LIMITS.loadMs));
     await host.close();
     expect(texts(reportOf((await leasing).reports, "p"))).toHaveLength(1);
   });
 
-  test("of a Worker comes after a while without use, with its dispose; the next lease has a new one", async () => {
+  test("of a process comes after a while without use, with its dispose; the next lease has a new one", async () => {
     const timers = new ManualTimers();
     const host = hostWith({ timers, idleMs: 7 });
     const mark = join(scratch.dir, "disposed");

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { join, resolve } from "node:path";
 import { newPlugin } from "../../src/cli/files/scaffold.ts";
+import { startProgram } from "../../src/os/channel.ts";
 import { PluginHost } from "../../src/plugin/host/host.ts";
 import { PATIENT } from "./support/patience.ts";
 import { Scratch } from "./support/scratch.ts";
@@ -9,7 +10,12 @@ const TSC = resolve(import.meta.dir, "../../node_modules/.bin/tsc");
 
 test("the plugin that `rnix plugins new` writes loads unchanged, and compiles without a checkout", async () => {
   using scratch = new Scratch();
-  const host = new PluginHost({ configDir: join(scratch.dir, "user"), beside: null, limits: PATIENT });
+  const host = new PluginHost({
+    start: startProgram,
+    configDir: join(scratch.dir, "user"),
+    beside: null,
+    limits: PATIENT,
+  });
   try {
     const project = {
       id: "p",

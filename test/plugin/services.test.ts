@@ -12,7 +12,7 @@ import { describePlugin } from "../support/conformance/plugin.ts";
 import { openContext, type RealContext } from "../support/open-context.ts";
 
 /**
- * The services as a driver has them, in the kernel's thread and in a Worker alike: real programs, a real store.
+ * The services as a driver has them, in the kernel's thread and in a process of its own alike: real programs, a real store.
  * Each place has a context of its own, so that neither finds what the other has left.
  */
 const DEVICE = "/dev/services";

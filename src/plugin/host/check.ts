@@ -2,7 +2,7 @@
 
 import { readRegular } from "../../lib/regular-file.ts";
 import type { DiskPorts } from "./disk-plugin.ts";
-import { PluginWorker } from "./plugin-worker.ts";
+import { PluginProcess } from "./plugin-process.ts";
 import { asProblem, type CheckReport, declaredBy } from "./report.ts";
 import { staticCheck } from "./static-check.ts";
 import { type FileDigest, MAX_SOURCE_BYTES } from "./stock-files.ts";
@@ -35,7 +35,7 @@ export async function checkPlugin(
   }
   report.loaded = true;
   try {
-    const worker = await PluginWorker.start({ name, entry: file, code, ...ports });
+    const worker = await PluginProcess.start({ name, entry: file, code, ...ports });
     Object.assign(report, declaredBy(worker.plugin));
     report.takes = await stock.takenBy(name, worker.plugin);
     report.warnings = [...worker.problems];

@@ -44,5 +44,8 @@ export async function skills(): Promise<EmbeddedFile[]> {
   return textFiles(join(ROOT, "skills"));
 }
 
-/** The module of a plugin's Worker, for `new Worker`. */
-export const workerUrl: string = new URL("./worker.ts", import.meta.url).href;
+/** The command line of the process of a plugin. */
+export const pluginProgram: readonly string[] = [
+  process.execPath,
+  join(import.meta.dir, "plugin-program.ts"),
+];

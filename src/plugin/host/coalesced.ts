@@ -1,4 +1,4 @@
-/** Coalesces the output of a call in a Worker: a driver that shows much output sends few messages. */
+/** Coalesces the output of a call in a process: a driver that shows much output sends few messages. */
 
 import { countLines, TextTail } from "../../lib/text-tail.ts";
 

@@ -1,26 +1,26 @@
-/** A plugin on disk: reads it, and replaces its Worker when its files change. */
+/** A plugin on disk: reads it, and replaces its process when its files change. */
 
 import { type BigIntStats, statSync } from "node:fs";
 import { SyscallError } from "../index.ts";
 import { listDigest } from "./embedded.ts";
+import { PluginProcess } from "./plugin-process.ts";
 import { PluginVersion } from "./plugin-version.ts";
-import { PluginWorker } from "./plugin-worker.ts";
+import type { ProcessOptions, Timers } from "./process-options.ts";
 import type { Problem } from "./report.ts";
 import { type StaticCheck, staticCheck } from "./static-check.ts";
-import type { Timers, WorkerOptions } from "./worker-options.ts";
 
 /** A plugin that was read without problems. */
 export type Loadable = Pick<StaticCheck, "files"> & { code: string };
 
-export interface DiskPorts extends Pick<WorkerOptions, "limits" | "log"> {
+export interface DiskPorts extends Pick<ProcessOptions, "limits" | "log" | "start"> {
   timers: Timers;
   /** Unix ms. */
   now(): number;
-  /** How long an unused Worker is kept. */
+  /** How long an unused process is kept. */
   idleMs: number;
 }
 
-/** One plugin on disk: its files, and the Workers of its versions. */
+/** One plugin on disk: its files, and the processes of its versions. */
 export class DiskPlugin {
   readonly name: string;
   readonly entry: string;
@@ -48,7 +48,7 @@ export class DiskPlugin {
   }
 
   /**
-   * The running version of what was read: its Worker gets that code, not the present files. Throws the plugin's
+   * The running version of what was read: its process gets that code, not the present files. Throws the plugin's
    * problem.
    */
   async load({ files, code }: Loadable): Promise<PluginVersion> {
@@ -78,7 +78,7 @@ export class DiskPlugin {
     this.#current = undefined;
   }
 
-  /** Ends all its Workers, also those in use. */
+  /** Ends all its processes, also those in use. */
   async end(): Promise<void> {
     for (const starting of this.#starting) starting.abort();
     await this.#loading?.version.catch(() => null);
@@ -107,18 +107,19 @@ export class DiskPlugin {
     return version;
   }
 
-  async #start(code: string): Promise<PluginWorker> {
+  async #start(code: string): Promise<PluginProcess> {
     const { name, entry } = this;
-    const { limits, timers, log } = this.#ports;
+    const { limits, timers, log, start } = this.#ports;
     const starting = new AbortController();
     this.#starting.add(starting);
     try {
       const { signal } = starting;
-      return await PluginWorker.start({
+      return await PluginProcess.start({
         name,
         entry,
         code,
         limits,
+        start,
         timers,
         log,
         signal,

@@ -41,7 +41,8 @@ export function embeddedSkills(): Promise<ConfigSources["skills"]> {
 /** True in the compiled binary. */
 export const compiled: boolean = stock.compiled;
 
-export const workerUrl: string = stock.workerUrl;
+/** The command line of the process of a plugin. */
+export const pluginProgram: readonly string[] = stock.pluginProgram;
 
 /** One digest over a list of files: paths and contents, in the order of the paths. */
 export function listDigest(files: readonly { path: string; digest: string }[]): string {

@@ -8,6 +8,7 @@ import type { DiskPlugin, DiskPorts, Loadable } from "./disk-plugin.ts";
 import { compiled, type EmbeddedPlugin, listDigest } from "./embedded.ts";
 import { besideBinary, findPlugins, isEmbeddedCopy, type PluginLocation, pluginFolders } from "./folders.ts";
 import { type HostLease, leaseOf, type Mountable } from "./lease.ts";
+import { realTimers } from "./process-options.ts";
 import {
   asProblem,
   type CheckReport,
@@ -18,7 +19,6 @@ import {
 } from "./report.ts";
 import { type FileDigest, nameOf } from "./stock-files.ts";
 import { StockPlugins } from "./stock-plugins.ts";
-import { realTimers } from "./worker-options.ts";
 
 /** A project with its trust and plugin settings, as the plugin host needs it. */
 export interface HostProject {
@@ -35,7 +35,7 @@ export interface HostProject {
   settings?: Readonly<Record<string, unknown>>;
 }
 
-export interface HostOptions extends Partial<DiskPorts> {
+export interface HostOptions extends Partial<Omit<DiskPorts, "start">>, Pick<DiskPorts, "start"> {
   /** `~/.config/rnix`. */
   configDir: string;
   /** The folder whose `plugins/` counts as stock. By default the executable's; null for none. */
@@ -71,7 +71,7 @@ const IDLE_MS = 5 * 60_000;
 
 /**
  * Finds, checks, loads and reloads plugins . Stock plugins run in this thread and are imported on first use.
- * Plugins from disk have a Worker per version. A broken, untrusted or hanging plugin is reported and affects no other.
+ * Plugins from disk have a process per version. A broken, untrusted or hanging plugin is reported and affects no other.
  */
 export class PluginHost {
   readonly #configDir: string;
@@ -133,7 +133,7 @@ export class PluginHost {
   }
 
   /**
-   * Reads the file, then loads it in its own Worker if `mayRun` allows what was read. Loading runs its code. `file`:
+   * Reads the file, then loads it in a process of its own if `mayRun` allows what was read. Loading runs its code. `file`:
    * absolute.
    */
   async check(file: string, mayRun: HostProject["isTrusted"]): Promise<CheckReport> {
@@ -141,7 +141,7 @@ export class PluginHost {
     return checkPlugin(nameOf(file), file, mayRun, this.#stock, this.#ports);
   }
 
-  /** Ends all Workers and disposes of the stock plugins. Open files fail with CLOSED. */
+  /** Ends all processes and disposes of the stock plugins. Open files fail with CLOSED. */
   async close(): Promise<void> {
     this.#closed = true;
     await Promise.all([this.#stock.dispose(), ...[...this.#disk.values()].map((plugin) => plugin.end())]);
@@ -224,7 +224,7 @@ export class PluginHost {
   }
 
   async #diskPlugin({ name, entry }: PluginLocation): Promise<DiskPlugin> {
-    // The Worker's code and zod are loaded with the first plugin from disk.
+    // The process's code and zod are loaded with the first plugin from disk.
     const { DiskPlugin } = await import("./disk-plugin.ts");
     const known = this.#disk.get(entry) ?? new DiskPlugin(name, entry, this.#ports);
     this.#disk.set(entry, known);

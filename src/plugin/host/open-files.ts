@@ -1,4 +1,4 @@
-/** The open files and mounts of a Worker, as the kernel's thread sees them. */
+/** The open files and mounts of a process, as the kernel's thread sees them. */
 
 import { type Child, type OpenContext, SyscallError } from "../index.ts";
 import {
@@ -17,7 +17,7 @@ interface HeldChild {
   ofCall: boolean;
 }
 
-/** The open files and mounts of one Worker, by number, with their contexts and services. */
+/** The open files and mounts of one process, by number, with their contexts and services. */
 export class OpenFiles {
   readonly #contexts = new Map<number, OpenContext>();
   readonly #children = new Map<number, HeldChild>();

@@ -1,77 +1,77 @@
 /** One version of a plugin from disk, with the runs that hold it. */
 
 import { type Device, type Plugin, SyscallError } from "../index.ts";
-import type { PluginWorker } from "./plugin-worker.ts";
+import type { PluginProcess } from "./plugin-process.ts";
+import type { ProcessOptions, Timers } from "./process-options.ts";
 import type { Problem } from "./report.ts";
-import type { Timers, WorkerOptions } from "./worker-options.ts";
 
-/** The limit of restarts after unexpected ends of a Worker, as a supervisor's. */
+/** The limit of restarts after unexpected ends of a process, as a supervisor's. */
 const RESTARTS = { most: 3, withinMs: 60_000 };
 
-interface VersionPorts extends Pick<WorkerOptions, "log"> {
+interface VersionPorts extends Pick<ProcessOptions, "log"> {
   timers: Timers;
   /** Unix ms. */
   now(): number;
-  /** How long an unused Worker is kept. */
+  /** How long an unused process is kept. */
   idleMs: number;
-  /** Starts a Worker with the code of this version. */
-  start(): Promise<PluginWorker>;
+  /** Starts a process with the code of this version. */
+  start(): Promise<PluginProcess>;
 }
 
 /**
- * One version of a plugin from disk, held by the runs that were spawned with it. If its Worker ends unexpectedly, the
+ * One version of a plugin from disk, held by the runs that were spawned with it. If its process ends unexpectedly, the
  * next call starts a new one. A retired version (its files changed or are gone) answers until the last run releases it
  * and its last file is closed. An unused version ends after a while and is started again when needed.
  */
 export class PluginVersion {
   readonly name: string;
   readonly digest: string;
-  /** Calls go to the running Worker. */
+  /** Calls go to the running process. */
   readonly plugin: Plugin;
   readonly #ports: VersionPorts;
-  #worker: PluginWorker;
-  #restart: Promise<PluginWorker> | undefined;
+  #process: PluginProcess;
+  #restart: Promise<PluginProcess> | undefined;
   /** Times of the restarts within the last period. */
   #restarts: number[] = [];
-  /** Why the Worker before this one ended. */
+  /** Why the process before this one ended. */
   #lastCrash: Problem | undefined;
   #held = 0;
   #retired = false;
   #idle: { cancel(): void } | undefined;
   #ending: Promise<void> | undefined;
 
-  constructor(digest: string, worker: PluginWorker, ports: VersionPorts) {
+  constructor(digest: string, worker: PluginProcess, ports: VersionPorts) {
     this.name = worker.name;
     this.digest = digest;
     this.#ports = ports;
-    this.#worker = worker;
+    this.#process = worker;
     this.plugin = this.#forward(worker.plugin);
   }
 
   /** False when it has ended or is ending: it must not be leased any more. */
   get usable(): boolean {
     return (
-      this.#ending === undefined && (this.#worker.ended === undefined || this.#worker.crash !== undefined)
+      this.#ending === undefined && (this.#process.ended === undefined || this.#process.crash !== undefined)
     );
   }
 
-  /** Problems while it ran, and why its Worker ended. */
+  /** Problems while it ran, and why its process ended. */
   get problems(): Problem[] {
-    const problems = this.#worker.problems;
+    const problems = this.#process.problems;
     const before = this.#lastCrash;
     if (!before || problems.some(({ message }) => message === before.message)) return [...problems];
     return [before, ...problems];
   }
 
   /**
-   * The running Worker; a new one if the last ended unexpectedly. Fails with EXHAUSTED after too many restarts, with
+   * The running process; a new one if the last ended unexpectedly. Fails with EXHAUSTED after too many restarts, with
    * CLOSED after the end of the version, and with the plugin's error if it can't be loaded.
    */
-  async running(): Promise<PluginWorker> {
-    await this.#worker.checked;
-    if (!this.#worker.ended) return this.#worker;
-    if (this.#ending || !this.#worker.crash) throw this.#worker.ended;
-    this.#restart ??= this.#startAgain(this.#worker.crash).finally(() => {
+  async running(): Promise<PluginProcess> {
+    await this.#process.checked;
+    if (!this.#process.ended) return this.#process;
+    if (this.#ending || !this.#process.crash) throw this.#process.ended;
+    this.#restart ??= this.#startAgain(this.#process.crash).finally(() => {
       this.#restart = undefined;
     });
     return this.#restart;
@@ -98,7 +98,7 @@ export class PluginVersion {
   /** Ends it when it is unused and retired, else starts its idle timer. Called after each release. */
   settle(): void {
     this.#idle?.cancel();
-    if (this.#ending || this.#held > 0 || this.#worker.openFiles > 0) return;
+    if (this.#ending || this.#held > 0 || this.#process.openFiles > 0) return;
     if (this.#retired) void this.end();
     else this.#idle = this.#ports.timers.timer(this.#ports.idleMs, () => void this.end());
   }
@@ -113,10 +113,10 @@ export class PluginVersion {
   async #end(): Promise<void> {
     // Its caller gets the error of a restart that fails.
     await this.#restart?.catch(() => undefined);
-    await this.#worker.end();
+    await this.#process.end();
   }
 
-  async #startAgain(crash: Problem): Promise<PluginWorker> {
+  async #startAgain(crash: Problem): Promise<PluginProcess> {
     const { log, now, start } = this.#ports;
     const at = now();
     this.#restarts = this.#restarts.filter((restart) => restart > at - RESTARTS.withinMs);
@@ -126,8 +126,8 @@ export class PluginVersion {
     this.#restarts.push(at);
     this.#lastCrash = crash;
     log?.("warn", this.name, `${crash.message} It is started again.`);
-    this.#worker = await start();
-    return this.#worker;
+    this.#process = await start();
+    return this.#process;
   }
 
   #tooMany({ message }: Problem, waitMs: number): SyscallError {
@@ -136,7 +136,7 @@ export class PluginVersion {
     return new SyscallError("EXHAUSTED", `Plugin ${this.name} ${times}. ${message} ${again}.`);
   }
 
-  /** The same plugin, whose calls find the running Worker. */
+  /** The same plugin, whose calls find the running process. */
   #forward(plugin: Plugin): Plugin {
     const devices = Object.entries(plugin.devices ?? {}).map(([path, device]): [string, Device] => [
       path,

@@ -1,7 +1,7 @@
 /** Sketches a plugin's export as plain data. */
 
 /**
- * A sketch of a plugin's export as plain data, so that its shape can be checked across a Worker's border. Functions
+ * A sketch of a plugin's export as plain data, so that its shape can be checked across a process's border. Functions
  * become FUNCTION; other values that can't cross become a description.
  */
 export function sketch(value: unknown): unknown {

@@ -1,4 +1,4 @@
-/** The messages between the kernel's thread and a plugin's Worker, sent as structured clones. */
+/** The messages between the kernel's thread and a plugin's process, sent as structured clones. */
 
 import { detailOf } from "../../lib/error-detail.ts";
 import {
@@ -16,7 +16,7 @@ import {
   type SyscallErrorDetail,
 } from "../index.ts";
 
-export type ToWorker =
+export type ToProgram =
   /** `code`: the plugin as one module, as static-check has read it. */
   | { t: "load"; name: string; code: string }
   | { t: "call"; id: number; call: DriverCall }
@@ -37,10 +37,10 @@ export type ToHost =
   | { t: "ended"; mount: number; error: WireError }
   /** Written to its console. */
   | { t: "said"; text: string }
-  /** An uncaught error; the Worker ends. */
+  /** An uncaught error; the process ends. */
   | { t: "crash"; error: WireError }
   /** The bytes of its heap. */
-  | { t: "pong"; bytes: number };
+  | { t: "pong" };
 
 /** A call of the kernel to a driver. The kernel's side numbers the files. */
 export type DriverCall =
@@ -86,7 +86,7 @@ export interface DriverAnswers {
   dispose(): void;
 }
 
-/** The methods that a driver in a Worker calls in the kernel's thread: of its context, its programs and its services. */
+/** The methods that a driver in a process calls in the kernel's thread: of its context, its programs and its services. */
 export interface RemoteMethods
   extends Required<
     Pick<Services, "store" | "tools" | "history" | "search" | "schedule" | "ask" | "llm" | "units">
@@ -203,16 +203,6 @@ export function toWire(thrown: unknown, depth = 0): WireError {
   return { ...wire, code: thrown.code, detail };
 }
 
-/** Parses an error that arrived only as Bun's printed text: the source, "Name: message", the frames. */
-export function printedError(text: string): WireError {
-  const lines = text.split("\n").map((line) => line.trim());
-  const frame = lines.findIndex((line) => line.startsWith("at "));
-  const head = (frame < 0 ? lines : lines.slice(0, frame)).findLast((line) => line !== "") ?? text;
-  const [, name = "", message = head] = /^(\w+): (.*)$/.exec(head) ?? [];
-  const known = { name: name === "error" ? "Error" : name, message };
-  return { ...known, place: placeOf({ ...known, stack: frame < 0 ? "" : lines.slice(frame).join("\n") }) };
-}
-
 /** The thrown error as a SyscallError: DRIVER with the plugin's name if it was another error. */
 export function fromWire(wire: WireError, plugin: string): SyscallError {
   if (wire.code === undefined) {
@@ -281,7 +271,7 @@ export class PendingCalls<Answers> {
   begin<M extends keyof Answers>(): { id: number; answer: Promise<Answer<Answers, M>> } {
     const id = this.#next++;
     const answer = new Promise<Answer<Answers, M>>((resolve, fail) => {
-      // Both sides belong to this program and answer by `Answers`. A driver's values are checked in the Worker.
+      // Both sides belong to this program and answer by `Answers`. A driver's values are checked in the process.
       this.#waiting.set(id, { answer: (value) => resolve(value as Answer<Answers, M>), fail });
     });
     return { id, answer };

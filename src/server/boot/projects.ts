@@ -32,7 +32,10 @@ export function openProjects(
   { user, env, logger }: BootOptions,
   { kernelId, kernelAlive, children, clock }: Machine,
 ): OpenedProjects {
-  const plugins = new PluginHost({ configDir: user.configDir });
+  const plugins = new PluginHost({
+    configDir: user.configDir,
+    start: (argv, onMessage) => children.startPlugin(argv, onMessage),
+  });
   const activeProjects: ActiveProjects = new Map();
   const workspaces = new Workspaces({
     user,

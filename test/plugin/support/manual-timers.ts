@@ -1,4 +1,4 @@
-import type { Timers } from "../../../src/plugin/host/worker-options.ts";
+import type { Timers } from "../../../src/plugin/host/process-options.ts";
 
 /** Timers that fire when the test says so: deadlines are passed without waiting for them. */
 export class ManualTimers implements Timers {

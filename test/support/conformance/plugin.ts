@@ -19,7 +19,8 @@ import { existsSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { z } from "zod";
-import { PluginWorker } from "../../../src/plugin/host/plugin-worker.ts";
+import { startProgram } from "../../../src/os/channel.ts";
+import { PluginProcess } from "../../../src/plugin/host/plugin-process.ts";
 import { pluginModule } from "../../../src/plugin/host/shape.ts";
 import { staticCheck } from "../../../src/plugin/host/static-check.ts";
 import {
@@ -115,7 +116,13 @@ export function describePlugin(name: string, load: () => Promise<unknown>, cases
     const there = async (): Promise<Loaded> => {
       const { code, problems } = await staticCheck(entry);
       expect(problems).toEqual([]);
-      const worker = await PluginWorker.start({ name, entry, code: code ?? "", limits: PATIENT });
+      const worker = await PluginProcess.start({
+        name,
+        entry,
+        code: code ?? "",
+        limits: PATIENT,
+        start: startProgram,
+      });
       return { plugin: worker.plugin, end: () => worker.end() };
     };
     describeDevices(cases, there);

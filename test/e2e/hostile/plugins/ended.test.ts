@@ -1,5 +1,8 @@
 /** A plugin that misbehaves is ended and named; its run, the next run and the daemon continue. */
 import { expect, test } from "bun:test";
+import { join } from "node:path";
+import { isAlive } from "../../../support/is-alive.ts";
+import { until } from "../../../support/until.ts";
 import { Machine } from "../../support/machine.ts";
 import { toolResults } from "../../support/requests.ts";
 import { calls, says } from "../../support/scenes.ts";
@@ -10,10 +13,8 @@ const MISBEHAVIOURS: Record<string, { body: string; says: RegExp }> = {
     body: "const kept = []; const grow = () => { kept.push(new Array(1e5).fill(kept.length)); return Promise.resolve().then(grow); }; await grow();",
     says: /memory|ended/,
   },
-  "starts a Worker": {
-    body: "new Worker('data:text/javascript,setInterval(() => {}, 1)');",
-    says: /PERMISSION/,
-  },
+  "crashes in native code": { body: "require('bun:ffi').read.u8(8);", says: /the signal SIG\w+ ended it/ },
+  "kills itself": { body: "process.kill(process.pid, 'SIGKILL');", says: /the signal SIGKILL ended it/ },
   "ends its process": { body: "process.exit(3);", says: /ended|exit/ },
 };
 
@@ -37,6 +38,23 @@ for (const [what, misbehaviour] of Object.entries(MISBEHAVIOURS)) {
     expect(machine.daemonPid).toBe(daemon);
   });
 }
+
+test("a plugin in an endless loop does not outlive a kill -9 of the daemon and the next start", async () => {
+  await using machine = new Machine();
+  await machine.play({ "ask it": [calls(["Oracle", {}]), says("asked")] });
+  const file = JSON.stringify(join(machine.project, "pid"));
+  machine.write(
+    "plugins/oracle.ts",
+    oracle(`require("node:fs").writeFileSync(${file}, String(process.pid)); for (;;);`),
+  );
+  await machine.ok(["spawn", "ask it", "--trust", "--detach"]);
+  await until(() => machine.has("pid"), "the call");
+  const pid = Number(machine.read("pid"));
+  expect(isAlive(pid)).toBe(true);
+  await machine.endDaemon();
+  await machine.ok(["daemon", "start"]);
+  await until(() => !isAlive(pid), "its end");
+});
 
 function oracle(body: string): string {
   return `import { definePlugin } from "rnix/plugin";

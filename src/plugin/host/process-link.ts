@@ -1,9 +1,17 @@
-/** The connection to one Worker: start, calls, deadlines and end. */
+/** The connection to the process of one plugin: start, calls, deadlines and end. */
 
+import type { ProgramChannel } from "../../lib/program-channel.ts";
 import { SyscallError } from "../index.ts";
-import { workerUrl } from "./embedded.ts";
-import { processMemory } from "./memory-watch.ts";
+import { pluginProgram } from "./embedded.ts";
+import { MemoryWatch } from "./memory-watch.ts";
 import { OpenFiles } from "./open-files.ts";
+import {
+  PROCESS_LIMITS,
+  type ProcessLimits,
+  type ProcessOptions,
+  realTimers,
+  type Timers,
+} from "./process-options.ts";
 import type { Problem } from "./report.ts";
 import {
   type Answer,
@@ -12,21 +20,13 @@ import {
   errorText,
   fromWire,
   PendingCalls,
-  printedError,
   type ServiceCall,
   type SourcePosition,
   type ToHost,
-  type ToWorker,
+  type ToProgram,
   toWire,
   type WireError,
 } from "./wire.ts";
-import {
-  realTimers,
-  type Timers,
-  WORKER_LIMITS,
-  type WorkerLimits,
-  type WorkerOptions,
-} from "./worker-options.ts";
 
 /** The receiver of a mount's events. */
 interface MountObserver {
@@ -43,8 +43,8 @@ interface Bounds {
   late?(): void;
 }
 
-/** The messages to and from one Worker, and its end. */
-export class WorkerLink {
+/** The messages to and from one process, and its end. */
+export class ProcessLink {
   readonly files = new OpenFiles();
   readonly mounts = new Map<number, MountObserver>();
   readonly problems: Problem[] = [];
@@ -52,32 +52,32 @@ export class WorkerLink {
   /** Why it ended, if the end was unexpected. */
   crash: Problem | undefined;
 
-  readonly #options: WorkerOptions;
-  readonly #limits: WorkerLimits;
+  readonly #options: ProcessOptions;
+  readonly #limits: ProcessLimits;
   readonly #timers: Timers;
-  readonly #worker: Worker;
-  readonly #closed = Promise.withResolvers<void>();
+  readonly #program: ProgramChannel;
+  readonly #memory: MemoryWatch;
   readonly #calls = new PendingCalls<DriverAnswers>();
   readonly #loaded = Promise.withResolvers<unknown>();
   #busy = 0;
-  /** A Worker past a deadline was pinged, and has not answered yet. */
+  /** A plugin past a deadline was pinged, and has not answered yet. */
   #lifeCheck: { timer: { cancel(): void }; done: PromiseWithResolvers<void> } | undefined;
-  readonly #probes: ((bytes: number) => void)[] = [];
 
-  constructor(options: WorkerOptions) {
+  constructor(options: ProcessOptions) {
     this.#options = options;
-    this.#limits = { ...WORKER_LIMITS, ...options.limits };
+    this.#limits = { ...PROCESS_LIMITS, ...options.limits };
     this.#timers = options.timers ?? realTimers;
-    // The Worker gets no environment of this process: a driver gets its run's from the context.
-    this.#worker = new Worker(workerUrl, { env: {}, ref: false, name: `plugin ${options.name}` });
-    this.#worker.addEventListener("message", ({ data }: MessageEvent<ToHost>) => this.#received(data));
-    this.#worker.addEventListener("error", ({ message }) => this.#crashed(printedError(message)));
-    this.#worker.addEventListener("close", () => {
-      this.#die("it ended itself (process.exit)");
-      this.#closed.resolve();
-    });
+    // Both ends are this program, and speak as `wire.ts` defines.
+    this.#program = options.start([...pluginProgram], (message) => this.#received(message as ToHost));
+    this.#program.hold(false);
+    void this.#program.ended.then(({ signal }) =>
+      this.#die(signal === null ? "it ended itself (process.exit)" : `the signal ${signal} ended it`),
+    );
     options.signal?.addEventListener("abort", () => this.#die(null), { once: true });
-    processMemory.add(this);
+    this.#memory = new MemoryWatch(
+      () => this.#program.memory(),
+      (why) => this.#die(why),
+    );
   }
 
   /** Imports the plugin and returns its sketch. Throws the import's error. */
@@ -143,9 +143,9 @@ export class WorkerLink {
 
   async end(): Promise<void> {
     this.#die(null);
-    // An idle Worker does not keep the program running, but waiting for its end must.
-    this.#worker.ref();
-    await this.#closed.promise;
+    // An idle one does not keep this process running, but waiting for its end must.
+    this.#program.hold(true);
+    await this.#program.ended;
   }
 
   #received(message: ToHost): void {
@@ -177,7 +177,6 @@ export class WorkerLink {
         break;
       case "pong":
         this.#endLifeCheck();
-        for (const answered of this.#probes.splice(0)) answered(message.bytes);
         break;
       case "crash":
         this.#crashed(message.error);
@@ -244,7 +243,7 @@ export class WorkerLink {
     return error;
   }
 
-  /** Resolves when it is known whether a Worker past a deadline still responds: after at most `aliveMs`. */
+  /** Resolves when it is known whether a plugin past a deadline still responds: after at most `aliveMs`. */
   get checked(): Promise<void> | undefined {
     return this.#lifeCheck?.done.promise;
   }
@@ -265,20 +264,11 @@ export class WorkerLink {
     check?.done.resolve();
   }
 
-  probe(answered: (bytes: number) => void): void {
-    this.#probes.push(answered);
-    this.#post({ t: "ping" });
-  }
-
-  endForMemory(why: string): void {
-    this.#die(why);
-  }
-
   #crashed(error: WireError): void {
     this.#die(errorText(error), error.place);
   }
 
-  /** Ends the Worker, once. `why` is null for an expected end. */
+  /** Ends the process, once. `why` is null for an expected end. */
   #die(why: string | null, place?: SourcePosition): void {
     if (this.ended) return;
     const { name, entry, onLess } = this.#options;
@@ -291,8 +281,8 @@ export class WorkerLink {
       this.#problem(this.crash);
     }
     this.#endLifeCheck();
-    processMemory.remove(this);
-    this.#worker.terminate();
+    this.#memory.stop();
+    this.#program.kill();
     this.#loaded.reject(this.ended);
     this.#calls.failAll(this.ended);
     this.files.clear();
@@ -301,13 +291,13 @@ export class WorkerLink {
     onLess?.();
   }
 
-  /** The Worker keeps the program running only while calls are open. */
+  /** It keeps this process running only while calls are open. */
   async #while<T>(work: Promise<T>): Promise<T> {
-    if (this.#busy++ === 0) this.#worker.ref();
+    if (this.#busy++ === 0) this.#program.hold(true);
     try {
       return await work;
     } finally {
-      if (--this.#busy === 0) this.#worker.unref();
+      if (--this.#busy === 0) this.#program.hold(false);
     }
   }
 
@@ -317,8 +307,8 @@ export class WorkerLink {
     if (this.problems.length > MAX_PROBLEMS) this.problems.shift();
   }
 
-  #post(message: ToWorker): void {
-    if (!this.ended) this.#worker.postMessage(message);
+  #post(message: ToProgram): void {
+    if (!this.ended) this.#program.send(message);
   }
 }
 

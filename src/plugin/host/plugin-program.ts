@@ -1,9 +1,8 @@
 /**
- * The program of a Worker, which runs one version of one plugin from disk. It imports the plugin and serves the kernel's
- * calls to it. It isolates faults but is no sandbox: trust decides whether the plugin may run.
+ * The program of the process that runs one version of one plugin from disk. It imports the plugin and serves the
+ * kernel's calls to it. A process isolates faults but is no sandbox: trust decides whether the plugin may run.
  */
 
-import { heapSize } from "bun:jsc";
 import { inspect } from "node:util";
 import * as contract from "../index.ts";
 import {
@@ -15,31 +14,34 @@ import {
   type VFSFile,
 } from "../index.ts";
 import { wholePlugin } from "./exported.ts";
+import { HostServices, limited, ProgramMounts } from "./program-context.ts";
 import { sketch } from "./sketch.ts";
 import {
   type Answer,
   type DriverAnswers,
   type DriverCall,
   type ToHost,
-  type ToWorker,
+  type ToProgram,
   toWire,
 } from "./wire.ts";
-import { HostServices, limited, WorkerMounts } from "./worker-context.ts";
 
 const LONGEST_TEXT = 8_192;
 
 // Taken before the plugin can change the globals.
-const post: (message: ToHost) => void = postMessage.bind(globalThis);
-const endWorker = process.exit.bind(process);
+const send = process.send?.bind(process);
+const end = process.exit.bind(process);
+const post = (message: ToHost): void => void send?.(message);
 
 const services = new HostServices(post);
 const files = new Map<number, VFSFile>();
-const mounts = new WorkerMounts(post);
+const mounts = new ProgramMounts(post);
 const running = new Map<number, AbortController>();
 let plugin: Plugin | undefined;
 let pluginName = "";
+/** Never resolves: the process ends by itself. */
+export const ended = new Promise<never>(() => {});
 
-addEventListener("message", ({ data }: MessageEvent<ToWorker>) => {
+process.on("message", (data: ToProgram) => {
   switch (data.t) {
     case "load":
       void load(data.name, data.code);
@@ -54,16 +56,19 @@ addEventListener("message", ({ data }: MessageEvent<ToWorker>) => {
       services.answered(data.id, data.value, data.error, pluginName);
       break;
     case "ping":
-      post({ t: "pong", bytes: heapSize() });
+      post({ t: "pong" });
       break;
   }
 });
+// A driver gets the environment of its run from the context.
+for (const name of Object.keys(process.env)) delete process.env[name];
+// The kernel has ended.
+process.on("disconnect", () => end(0));
 process.on("uncaughtException", crash);
 process.on("unhandledRejection", crash);
 // The plugin gets the same classes as the stock plugins, wherever its files are.
 provide("rnix/plugin", { exports: { ...contract }, loader: "object" });
-shieldProcess();
-refuseWorkers();
+catchOutput();
 
 async function load(name: string, code: string): Promise<void> {
   pluginName = name;
@@ -195,12 +200,13 @@ function wrong(who: string, expected: string, came: unknown): SyscallError {
 }
 
 function crash(thrown: unknown): void {
-  post({ t: "crash", error: toWire(thrown) });
-  endWorker(1);
+  const message: ToHost = { t: "crash", error: toWire(thrown) };
+  // Sent before the end, however full the channel is.
+  send?.(message, undefined, undefined, () => end(1));
 }
 
-/** Sends the plugin's console output to the log, and refuses calls that would change the whole process. */
-function shieldProcess(): void {
+/** Sends the plugin's console output to the log. */
+function catchOutput(): void {
   const say = limited((text) => post({ t: "said", text: text.slice(0, LONGEST_TEXT) }));
   const write = (chunk: string | Uint8Array): boolean => {
     say(typeof chunk === "string" ? chunk : new TextDecoder().decode(chunk));
@@ -211,28 +217,4 @@ function shieldProcess(): void {
   const print = (...values: unknown[]) =>
     say(values.map((v) => (typeof v === "string" ? v : inspect(v))).join(" "));
   for (const level of ["debug", "error", "info", "log", "trace", "warn"] as const) console[level] = print;
-  process.chdir = () => {
-    throw new SyscallError(
-      "PERMISSION",
-      "A plugin can't change the working folder: it is the whole program's.",
-    );
-  };
-}
-
-/**
- * Refuses Workers of the plugin's own: no limit would count their memory and time. The module is changed before its
- * first import, which fixes its names.
- */
-function refuseWorkers(): void {
-  class RefusedWorker {
-    constructor() {
-      throw new SyscallError(
-        "PERMISSION",
-        "A plugin can't start a Worker: it runs in one of its own. For work of its own it runs a program (exec).",
-      );
-    }
-  }
-  const refused = { value: RefusedWorker, writable: false, configurable: false, enumerable: true };
-  Object.defineProperty(globalThis, "Worker", refused);
-  Object.defineProperty(process.getBuiltinModule("node:worker_threads"), "Worker", refused);
 }

@@ -1,4 +1,4 @@
-/** The contexts and mounts of a plugin in its Worker. */
+/** The contexts and mounts of a plugin in its process. */
 
 import {
   type Child,
@@ -29,10 +29,10 @@ import {
   type WireError,
 } from "./wire.ts";
 
-/** The limit of open service calls per Worker. */
+/** The limit of open service calls per process. */
 const MAX_CALLS = 256;
 
-/** Runs in the Worker: sends the calls of a driver's OpenContext to the kernel's thread. */
+/** Runs in the process: sends the calls of a driver's OpenContext to the kernel's thread. */
 export class HostServices {
   readonly #calls = new PendingCalls<ServiceAnswers>();
   readonly #post: (message: ToHost) => void;
@@ -136,16 +136,16 @@ export class HostServices {
 /** The limit of change messages per second and mount. Faster changes are combined. */
 const CHANGES_PER_SECOND = 5;
 
-interface WorkerMount {
+interface ProgramMount {
   mounted: Mounted;
   devices: Record<string, Device>;
   /** The timer of a change message. */
   pendingChange: ReturnType<typeof setTimeout> | undefined;
 }
 
-/** Runs in the Worker: the open mounts of the plugin, by the kernel's numbers. */
-export class WorkerMounts {
-  readonly #mounts = new Map<number, WorkerMount>();
+/** Runs in the process: the open mounts of the plugin, by the kernel's numbers. */
+export class ProgramMounts {
+  readonly #mounts = new Map<number, ProgramMount>();
   readonly #post: (message: ToHost) => void;
 
   constructor(post: (message: ToHost) => void) {
@@ -154,7 +154,7 @@ export class WorkerMounts {
 
   /** Returns a sketch of the mount, which the kernel's side checks. */
   add(mount: number, mounted: Mounted): unknown {
-    const held: WorkerMount = { mounted, devices: mounted?.devices, pendingChange: undefined };
+    const held: ProgramMount = { mounted, devices: mounted?.devices, pendingChange: undefined };
     this.#mounts.set(mount, held);
     mounted?.onChange?.((devices) => {
       if (this.#mounts.get(mount) !== held) return;
@@ -181,7 +181,7 @@ export class WorkerMounts {
     await held?.mounted.unmount();
   }
 
-  #postChange(mount: number, held: WorkerMount): void {
+  #postChange(mount: number, held: ProgramMount): void {
     held.pendingChange = undefined;
     this.#post({ t: "changed", mount, sketch: sketchOf(held.mounted, held.devices) });
   }
@@ -192,7 +192,7 @@ function sketchOf(mounted: Mounted, devices: Record<string, Device>): unknown {
   return sketch({ devices, onChange, onEnd, unmount: unmount === undefined ? undefined : unmount });
 }
 
-/** The limit of texts per second from one Worker to the kernel's thread. */
+/** The limit of texts per second from one process to the kernel's thread. */
 const PER_SECOND = 200;
 
 /** Limits a function to 200 texts per second. The rest is counted and dropped. */

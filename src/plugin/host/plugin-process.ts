@@ -1,4 +1,4 @@
-/** The kernel's side of a plugin that runs in a Worker. */
+/** The kernel's side of a plugin that runs in a process. */
 
 import type {
   Data,
@@ -12,39 +12,39 @@ import type {
   SyscallError,
   VFSFile,
 } from "../index.ts";
+import { ProcessLink } from "./process-link.ts";
+import type { ProcessOptions } from "./process-options.ts";
 import type { Problem } from "./report.ts";
 import { judge, judgeMounted, type PluginShape } from "./shape.ts";
 import { type DriverCall, SERVICES, type WireContext } from "./wire.ts";
-import { WorkerLink } from "./worker-link.ts";
-import type { WorkerOptions } from "./worker-options.ts";
 
 /**
- * The kernel's side of one plugin version in its own Worker. The kernel uses `plugin` like any other plugin. A call past
- * its deadline fails here, whatever the driver does. A Worker that then does not respond is ended, and its open files
+ * The kernel's side of one plugin version in a process of its own. The kernel uses `plugin` like any other plugin. A call past
+ * its deadline fails here, whatever the driver does. A process that then does not respond is ended, and its open files
  * fail with CLOSED.
  */
-export class PluginWorker {
+export class PluginProcess {
   readonly name: string;
   readonly shape: PluginShape;
   readonly plugin: Plugin;
   /** The latest problems, newest last. */
   readonly problems: Problem[];
-  readonly #link: WorkerLink;
+  readonly #link: ProcessLink;
 
-  /** Starts a Worker and imports the plugin in it. Throws the plugin's error, with its position as cause. */
-  static async start(options: WorkerOptions): Promise<PluginWorker> {
-    const link = new WorkerLink(options);
+  /** Starts a process and imports the plugin in it. Throws the plugin's error, with its position as cause. */
+  static async start(options: ProcessOptions): Promise<PluginProcess> {
+    const link = new ProcessLink(options);
     try {
       const { shape, warnings } = judge(options.name, await link.load());
       link.problems.push(...warnings.map((message) => ({ message })));
-      return new PluginWorker(options.name, shape, link);
+      return new PluginProcess(options.name, shape, link);
     } catch (thrown) {
       await link.end();
       throw thrown;
     }
   }
 
-  private constructor(name: string, shape: PluginShape, link: WorkerLink) {
+  private constructor(name: string, shape: PluginShape, link: ProcessLink) {
     this.name = name;
     this.shape = shape;
     this.problems = link.problems;
@@ -89,7 +89,7 @@ export class PluginWorker {
     return this.#link.files.size;
   }
 
-  /** Calls the plugin's `dispose`, then ends the Worker. Safe to call again. Never throws. */
+  /** Calls the plugin's `dispose`, then ends the process. Safe to call again. Never throws. */
   async end(): Promise<void> {
     if (this.shape.dispose && !this.ended) {
       await this.#link
@@ -120,7 +120,7 @@ export class PluginWorker {
     return { type, open: (config, context, signal) => this.#mount(config, context, signal) };
   }
 
-  /** Numbers the context while the Worker uses it. */
+  /** Numbers the context while the process uses it. */
   async #withContext<T>(
     context: OpenContext,
     ask: (as: { file: number; context: WireContext }) => Promise<T>,
@@ -192,20 +192,20 @@ export class PluginWorker {
       this.#link.files.drop(file);
       throw thrown;
     }
-    return new WorkerFile(this.#link, file);
+    return new ProcessFile(this.#link, file);
   }
 }
 
 /** The events of a mount. The last change and the end are kept until a listener is registered. */
 class MountedEvents {
-  readonly #link: WorkerLink;
+  readonly #link: ProcessLink;
   readonly #devices: (sketch: unknown) => Record<string, Device>;
   #changeListener: ((devices: Record<string, Device>) => void) | undefined;
   #endListener: ((why: SyscallError) => void) | undefined;
   #change: Record<string, Device> | undefined;
   #end: SyscallError | undefined;
 
-  constructor(link: WorkerLink, devices: (sketch: unknown) => Record<string, Device>) {
+  constructor(link: ProcessLink, devices: (sketch: unknown) => Record<string, Device>) {
     this.#link = link;
     this.#devices = devices;
   }
@@ -239,11 +239,11 @@ class MountedEvents {
   }
 }
 
-class WorkerFile implements VFSFile {
-  readonly #link: WorkerLink;
+class ProcessFile implements VFSFile {
+  readonly #link: ProcessLink;
   readonly #file: number;
 
-  constructor(link: WorkerLink, file: number) {
+  constructor(link: ProcessLink, file: number) {
     this.#link = link;
     this.#file = file;
   }

@@ -1,9 +1,10 @@
-/** What a Worker of a plugin is started with, and its deadlines. */
+/** What the process of a plugin is started with, and its deadlines. */
 
 import type { Clock } from "../../lib/clock.ts";
+import type { StartProgram } from "../../lib/program-channel.ts";
 
-/** The deadlines of a Worker, in ms. */
-export interface WorkerLimits {
+/** The deadlines of a plugin, in ms. */
+export interface ProcessLimits {
   /** Import of the module until its shape is known. */
   loadMs: number;
   /** A factory. */
@@ -12,11 +13,11 @@ export interface WorkerLimits {
   callMs: number;
   /** How long a driver may answer after its signal has fired. */
   answerMs: number;
-  /** How long a Worker past a deadline may take to respond to a ping. */
+  /** How long a plugin past a deadline may take to respond to a ping. */
   aliveMs: number;
 }
 
-export const WORKER_LIMITS: WorkerLimits = {
+export const PROCESS_LIMITS: ProcessLimits = {
   loadMs: 5_000,
   openMs: 30_000,
   callMs: 10_000,
@@ -24,19 +25,20 @@ export const WORKER_LIMITS: WorkerLimits = {
   aliveMs: 2_000,
 };
 
-export interface WorkerOptions {
+export interface ProcessOptions {
   name: string;
   /** Absolute; for messages. */
   entry: string;
   /** The plugin as one module, as static-check has read it. */
   code: string;
-  limits?: Partial<WorkerLimits>;
+  limits?: Partial<ProcessLimits>;
+  start: StartProgram;
   timers?: Timers;
-  /** Ends the Worker at once, for an import that is no longer needed. */
+  /** Ends the process at once, for an import that is no longer needed. */
   signal?: AbortSignal;
   /** Logs the plugin's console output. */
   log?(level: "debug" | "info" | "warn", plugin: string, text: string): void;
-  /** Called when a file was closed, and when the Worker has ended for any reason. */
+  /** Called when a file was closed, and when the process has ended for any reason. */
   onLess?(): void;
 }
 
