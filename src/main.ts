@@ -3,7 +3,7 @@
 import { runCommandLine } from "./cli/cli.ts";
 import { hideSecrets } from "./cli/system/hide-secrets.ts";
 import { systemIo } from "./cli/system/system.ts";
-import { PLUGIN_PROGRAM } from "./plugin/host/program-mode.ts";
+import { PLUGIN_PROGRAM } from "./lib/program-channel.ts";
 import { BRIDGE } from "./proxy/bridge-mode.ts";
 
 const args = process.argv.slice(2);

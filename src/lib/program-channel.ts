@@ -16,3 +16,6 @@ export interface ProgramChannel {
 
 /** Starts this program again, for a plugin; `argv` is the whole command line. */
 export type StartProgram = (argv: string[], onMessage: (message: unknown) => void) => ProgramChannel;
+
+/** The hidden mode of the binary that is the process of a plugin. */
+export const PLUGIN_PROGRAM = "__plugin";

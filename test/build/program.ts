@@ -1,8 +1,8 @@
+import { PLUGIN_PROGRAM } from "../../src/lib/program-channel.ts";
 import { startProgram } from "../../src/os/channel.ts";
 import { embeddedAgents, embeddedPlugins, embeddedSkills } from "../../src/plugin/host/embedded.ts";
 import { type HostProject, PluginHost } from "../../src/plugin/host/host.ts";
 import { realTimers } from "../../src/plugin/host/process-options.ts";
-import { PLUGIN_PROGRAM } from "../../src/plugin/host/program-mode.ts";
 import { problemText } from "../../src/plugin/host/report.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 import { commit, version } from "../../src/version.ts";
