@@ -6,6 +6,7 @@ import { SIGPAUSE, SIGRESUME, SIGTERM } from "../lib/signals.ts";
 import { AskCard } from "./ask-card.tsx";
 import { act, asks, live, now, type Run, read } from "./page-api.ts";
 import { clock, cost, count, elapsed } from "./page-format.ts";
+import { UnitStrip } from "./unit-strip.tsx";
 
 const ENDED = 100;
 const SIGNALS = { kill: SIGTERM, pause: SIGPAUSE, continue: SIGRESUME } as const;
@@ -88,10 +89,6 @@ interface RowProps {
 
 function Row({ run, group, childrenOf }: RowProps) {
   const since = run.ended_at_ms ?? (run.is_paused ? run.paused_at_ms : run.created_at_ms);
-  const took =
-    run.ended_at_ms === null && !run.is_paused && run.elapsed_at_ms
-      ? now.value - run.elapsed_at_ms
-      : run.elapsed_ms;
   const below = childrenOf(run.uuid);
   return (
     <li>
@@ -105,15 +102,11 @@ function Row({ run, group, childrenOf }: RowProps) {
           <span>step {run.steps}</span>
           <span>{count(run.tokens_used)} tokens</span>
           <span>{cost(run.cost_usd)}</span>
-          <span>{elapsed(took)}</span>
+          <span>{elapsed(timeOf(run))}</span>
           <span title={clock(since)}>since {elapsed(now.value - since)}</span>
         </p>
         <p class="doing">{stateText(run)}</p>
-        {(run.units ?? []).map((unit) => (
-          <span key={unit.id} class="unit" title={unit.description}>
-            {unit.kind} {unit.status}
-          </span>
-        ))}
+        <UnitStrip units={run.units ?? []} />
         {run.parent_uuid === null && <Actions run={run} group={group} />}
       </div>
       {below.length > 0 && (
@@ -125,6 +118,12 @@ function Row({ run, group, childrenOf }: RowProps) {
       )}
     </li>
   );
+}
+
+/** Without pauses. It stands still while the run is paused. */
+export function timeOf(run: Run): number {
+  const isAtWork = run.ended_at_ms === null && !run.is_paused;
+  return isAtWork && run.elapsed_at_ms ? now.value - run.elapsed_at_ms : run.elapsed_ms;
 }
 
 export function stateText(run: Run): string {

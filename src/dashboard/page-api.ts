@@ -41,7 +41,62 @@ export interface Run {
   error: { code: string; message: string } | null;
   workflow: { name: string; phase?: string; label?: string } | null;
   job: { name: string } | null;
-  units?: { id: string; kind: string; status: string; description: string }[];
+  units?: Unit[];
+}
+
+/** A background unit. */
+export interface Unit {
+  id: string;
+  kind: string;
+  status: string;
+  description: string;
+  started_at: string;
+  ended_at: string | null;
+}
+
+/** A run with all that its record has of it. */
+export interface RunDetail extends Run {
+  live: boolean;
+  provider: string;
+  cwd: string;
+  sandbox: string;
+  origin_uuid: string | null;
+  tool_calls: number;
+  usage: { cached_tokens: number };
+  notices: string[];
+  checks: {
+    command: string;
+    exit_code: number | null;
+    elapsed_ms?: number;
+    output?: string;
+    attempt?: number;
+  }[];
+  children: { uuid: string; agent: string; exit_reason: string | null; tokens_used: number }[];
+  all_units: Unit[];
+  mounts: { path: string; type: string; down: string | null }[];
+  receipt: { exit_code: number; exit_reason: string; files_changed: string[] } | null;
+}
+
+/** A run that another has started. */
+export interface Child {
+  uuid: string;
+  agent: string;
+  intent: string;
+  created_at_ms: number;
+  ended_at_ms: number | null;
+  exit_code: number | null;
+}
+
+/** An event of a run, in short. */
+export interface StoryLine {
+  n: number | null;
+  t: string;
+  ts?: string;
+  step?: number;
+  id?: string;
+  title?: string;
+  status?: string;
+  tokens?: number;
 }
 
 interface Question {
@@ -66,6 +121,8 @@ export interface Ask {
 }
 
 export interface Step {
+  /** The number of its last event. */
+  n?: number;
   step: number;
   ts: string;
   action: string;
@@ -73,6 +130,10 @@ export interface Step {
   has_error: boolean;
   duration_ms: number;
   token_count: number;
+  /** Tokens of its request. */
+  context: number;
+  /** Of the run up to here. */
+  cost_usd: number | null;
 }
 
 interface Change {

@@ -10,6 +10,11 @@ export function elapsed(ms: number): string {
   return `${Math.floor(hours / 24)}d${String(hours % 24).padStart(2, "0")}h`;
 }
 
+/** Of something that may be short. */
+export function duration(ms: number): string {
+  return ms < 1000 ? `${Math.max(0, Math.round(ms))} ms` : elapsed(ms);
+}
+
 export function count(n: number): string {
   if (n < 1000) return String(n);
   return n < 1_000_000 ? `${(n / 1000).toFixed(n < 10_000 ? 1 : 0)}k` : `${(n / 1_000_000).toFixed(1)}M`;

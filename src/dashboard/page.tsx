@@ -8,20 +8,20 @@ import { follow, lostSince, now } from "./page-api.ts";
 import { elapsed } from "./page-format.ts";
 import { RunView } from "./run-view.tsx";
 
-/** `#/` or `#/run/UUID`. */
+/** `#/`, `#/history`, or `#/run/UUID/VIEW/STEP`. */
 const address = signal(location.hash);
 addEventListener("hashchange", () => {
+  const [before, after] = [address.value.split("/"), location.hash.split("/")];
   address.value = location.hash;
-  scrollTo(0, 0);
+  if (before[1] !== after[1] || before[2] !== after[2]) scrollTo(0, 0);
 });
 
-function viewOf(view: string | undefined, uuid: string | undefined) {
-  if (view === "run" && uuid) return <RunView key={uuid} uuid={uuid} />;
+function viewOf([, view, uuid, part = "steps", chosen]: string[]) {
+  if (view === "run" && uuid) return <RunView key={uuid} uuid={uuid} view={part} chosen={chosen} />;
   return view === "history" ? <History /> : <Now />;
 }
 
 function Page() {
-  const [, view, uuid] = address.value.split("/");
   return (
     <>
       <header>
@@ -38,7 +38,7 @@ function Page() {
           </p>
         )}
       </header>
-      <main>{viewOf(view, uuid)}</main>
+      <main>{viewOf(address.value.split("/"))}</main>
     </>
   );
 }

@@ -1,47 +1,47 @@
-/** One run: what it is, its steps from the newest, and the body of a step when it is opened. */
+/** One run: what it is and what can be done with it, and a view of it: steps, timeline, calls, files, result, comparison. */
 
-import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import { AskCard } from "./ask-card.tsx";
-import { Actions, stateText } from "./now.tsx";
-import { asks, live, now, type Run, read, type Step } from "./page-api.ts";
+import { Compare } from "./compare.tsx";
+import { Files } from "./files-view.tsx";
+import { Actions, stateText, timeOf } from "./now.tsx";
+import { asks, live } from "./page-api.ts";
 import { clock, cost, count, elapsed } from "./page-format.ts";
-import { StepBody } from "./step-body.tsx";
+import { FollowedRun } from "./page-run.ts";
+import { Result } from "./result-view.tsx";
+import { Steps } from "./steps-view.tsx";
+import { Timeline } from "./timeline.tsx";
+import { Trace } from "./trace.tsx";
+import { UnitStrip } from "./unit-strip.tsx";
 
-/** Of a row, in CSS pixels: rows of one height need no measuring. */
-const ROW = 34;
-/** Rows beyond the window that are mounted. */
-const MORE = 10;
-/** Of a run, in one answer. */
-const ALL = 10_000;
+/** In the address, and on the page. */
+const VIEWS = {
+  steps: "Steps",
+  timeline: "Timeline",
+  trace: "Syscalls",
+  files: "Files",
+  result: "Result",
+  compare: "Compare",
+} as const;
 
-export function RunView({ uuid }: { uuid: string }) {
-  const known = useSignal<Run | null>(null);
-  const steps = useSignal<readonly Step[]>([]);
-  const problem = useSignal("");
-  const opened = useSignal<number | null>(null);
+interface RunViewProps {
+  uuid: string;
+  view: string;
+  /** A step, or the UUID of another run. */
+  chosen: string | undefined;
+}
+
+export function RunView({ uuid, view, chosen }: RunViewProps) {
+  const followed = useMemo(() => new FollowedRun(uuid), [uuid]);
+  useEffect(() => () => followed.close(), [followed]);
   const row = live.value.get(uuid);
-  const at = row?.steps ?? -1;
   useEffect(() => {
-    const from = steps.value.at(-1)?.step ?? 0;
-    Promise.all([
-      read<Run>("show", { uuid }),
-      read<{ steps: Step[] }>("list_steps", { uuid, after: from, limit: ALL }),
-    ]).then(
-      ([run, found]) => {
-        known.value = run;
-        const last = steps.value.at(-1)?.step ?? 0;
-        steps.value = [...steps.value, ...found.steps.filter(({ step }) => step > last)];
-      },
-      (error: Error) => {
-        problem.value = error.message;
-      },
-    );
-  }, [uuid, at, row === undefined]);
-  const run = row ?? known.value;
-  if (problem.value !== "" && run === null) return <p role="alert">{problem}</p>;
+    void followed.refresh();
+  }, [followed, row === undefined]);
+  const detail = followed.detail.value;
+  const run = row ?? detail;
+  if (followed.problem.value !== "" && run === null) return <p role="alert">{followed.problem}</p>;
   if (run === null) return <p>…</p>;
-  const took = run.ended_at_ms === null && run.elapsed_at_ms ? now.value - run.elapsed_at_ms : run.elapsed_ms;
   return (
     <>
       <h1>{run.workflow?.label ?? run.intent}</h1>
@@ -51,7 +51,7 @@ export function RunView({ uuid }: { uuid: string }) {
         <span>PID {run.pid}</span>
         <span>{run.project}</span>
         <span>{clock(run.created_at_ms)}</span>
-        <span>{elapsed(took)}</span>
+        <span>{elapsed(timeOf(run))}</span>
         <span>{count(run.tokens_used)} tokens</span>
         <span>{cost(run.cost_usd)}</span>
       </p>
@@ -59,83 +59,31 @@ export function RunView({ uuid }: { uuid: string }) {
         {stateText(run)}
       </p>
       <Actions run={run} group="any" />
+      <UnitStrip units={row?.units ?? detail?.all_units ?? []} />
       {asks.value
         .filter((ask) => ask.uuid === uuid)
         .map((ask) => (
           <AskCard key={ask.request_id} ask={ask} />
         ))}
-      {known.value?.result && (
+      {detail?.result && (
         <section aria-label="Answer">
           <h2>Answer</h2>
-          <pre>{known.value.result}</pre>
+          <pre>{detail.result}</pre>
         </section>
       )}
-      <Steps
-        steps={steps.value}
-        opened={opened.value}
-        open={(step) => (opened.value = opened.value === step ? null : step)}
-      />
-      {opened.value !== null && (
-        <StepBody key={opened.value} uuid={uuid} step={opened.value} close={() => (opened.value = null)} />
-      )}
+      <nav class="tabs" aria-label="Of this run">
+        {Object.entries(VIEWS).map(([name, title]) => (
+          <a key={name} href={`#/run/${uuid}/${name}`} aria-current={name === view ? "page" : undefined}>
+            {title}
+          </a>
+        ))}
+      </nav>
+      {view === "steps" && <Steps followed={followed} opened={Number(chosen ?? 0)} />}
+      {view === "timeline" && <Timeline followed={followed} />}
+      {view === "trace" && <Trace uuid={uuid} />}
+      {view === "files" && <Files uuid={uuid} />}
+      {view === "result" && detail && <Result run={detail} />}
+      {view === "compare" && detail && <Compare followed={followed} run={detail} other={chosen} />}
     </>
-  );
-}
-
-interface StepsProps {
-  steps: readonly Step[];
-  opened: number | null;
-  open(step: number): void;
-}
-
-/** Only the rows in view are mounted, whatever the number of steps. It begins at the end. */
-function Steps({ steps, opened, open }: StepsProps) {
-  const box = useRef<HTMLDivElement>(null);
-  const top = useSignal(0);
-  const height = useSignal(600);
-  const atEnd = useRef(true);
-  useEffect(() => {
-    const element = box.current;
-    if (!element) return;
-    height.value = element.clientHeight;
-    if (atEnd.current) element.scrollTop = element.scrollHeight;
-  }, [steps.length]);
-  const first = Math.max(0, Math.floor(top.value / ROW) - MORE);
-  const last = Math.min(steps.length, Math.ceil((top.value + height.value) / ROW) + MORE);
-  return (
-    <section aria-label="Steps">
-      <h2>
-        Steps <span class="number">{steps.length}</span>
-      </h2>
-      <div
-        class="steps"
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls by keys.
-        tabIndex={0}
-        ref={box}
-        onScroll={({ currentTarget: { scrollTop, clientHeight, scrollHeight } }) => {
-          top.value = scrollTop;
-          height.value = clientHeight;
-          atEnd.current = scrollTop + clientHeight > scrollHeight - ROW;
-        }}
-      >
-        <ol style={{ height: `${steps.length * ROW}px` }}>
-          {steps.slice(first, last).map((step, i) => (
-            <li key={step.step} style={{ top: `${(first + i) * ROW}px` }}>
-              <button
-                type="button"
-                class={step.has_error ? "failed" : ""}
-                aria-expanded={opened === step.step}
-                onClick={() => open(step.step)}
-              >
-                <span class="step">{step.step}</span>
-                <span class="did">{step.did}</span>
-                <span class="took">{step.duration_ms > 0 ? elapsed(step.duration_ms) : ""}</span>
-                <span class="took">{count(step.token_count)}</span>
-              </button>
-            </li>
-          ))}
-        </ol>
-      </div>
-    </section>
   );
 }

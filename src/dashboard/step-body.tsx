@@ -1,11 +1,13 @@
-/** The body of a step: its text, its calls with input and result; and, when asked for, all that the model was sent. */
+/** A step, whole: its text, its calls with input and result, its changes in files; and all that the model was sent. */
 
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { read } from "./page-api.ts";
+import { clock, count, duration } from "./page-format.ts";
+import { Text } from "./text-block.tsx";
 
-/** Characters that are shown at once. */
-const SHOWN = 20_000;
+/** Messages of a prompt that are mounted at once: the newest. */
+const MESSAGES = 40;
 
 interface Call {
   id: string;
@@ -13,89 +15,167 @@ interface Call {
   input: Record<string, unknown>;
   result: string | null;
   error: string | null;
+  state: string;
+  duration_ms: number;
+  waited_ms?: number;
 }
 
 interface Detail {
   raw_response: string;
   reasoning?: string;
+  stop_reason?: string;
+  usage: { input_tokens: number; output_tokens: number; cached_tokens: number };
+  compactions?: { summary: { text: string } | null }[];
   tool_calls: Call[];
 }
 
 interface Prompt {
+  provider: string;
   model: string;
   system_prompt: string;
-  tools: { name: string }[];
+  tools: { name: string; description: string; input: object }[];
   messages: { role: string; content: string; tool_calls?: { name: string; input: unknown }[] }[];
+  compactions: {
+    step: number;
+    ts: string;
+    why: string;
+    tokens_before: number;
+    tokens_after: number;
+    replaced: number;
+    truncated: number;
+  }[];
 }
 
-export function StepBody({ uuid, step, close }: { uuid: string; step: number; close(): void }) {
+type Shown = "prompt" | "changes" | "raw";
+
+export function StepBody({ uuid, step, last }: { uuid: string; step: number; last: number }) {
   const detail = useSignal<Detail | null>(null);
   const prompt = useSignal<Prompt | null>(null);
+  const patch = useSignal<string | null>(null);
+  const shown = useSignal<readonly Shown[]>([]);
   const problem = useSignal("");
-  const failed = (error: Error): void => {
-    problem.value = error.message;
+  const get = <T,>(method: string, more: object, use: (found: T) => void): void => {
+    read<T>(method, { uuid, step, ...more }).then(use, (error: Error) => {
+      problem.value = error.message;
+    });
   };
   useEffect(() => {
-    read<Detail>("get_step_detail", { uuid, step }).then((found) => {
-      detail.value = found;
-    }, failed);
+    get<Detail>("get_step_detail", {}, (found) => (detail.value = found));
   }, [uuid, step]);
-  const showPrompt = (): void => {
-    read<Prompt>("get_step_prompt", { uuid, step }).then((found) => {
-      prompt.value = found;
-    }, failed);
+  const toggle = (one: Shown): void => {
+    const isShown = shown.value.includes(one);
+    shown.value = isShown ? shown.value.filter((other) => other !== one) : [...shown.value, one];
+    if (isShown) return;
+    if (one === "changes")
+      get<{ patch: string | null }>("diff", { patch: true }, (found) => (patch.value = found.patch ?? ""));
+    else if (prompt.value === null) get<Prompt>("get_step_prompt", {}, (found) => (prompt.value = found));
   };
+  const button = (one: Shown, title: string) => (
+    <button type="button" aria-expanded={shown.value.includes(one)} onClick={() => toggle(one)}>
+      {title}
+    </button>
+  );
+  const found = detail.value;
   return (
     <section class="body" aria-label={`Step ${step}`}>
       <h2>Step {step}</h2>
+      <nav class="actions" aria-label="Steps beside this one">
+        {step > 1 && <a href={`#/run/${uuid}/steps/${step - 1}`}>Step {step - 1}</a>}
+        {step < last && <a href={`#/run/${uuid}/steps/${step + 1}`}>Step {step + 1}</a>}
+        <a href={`#/run/${uuid}/steps`}>Close</a>
+      </nav>
       <div class="actions">
-        <button type="button" onClick={showPrompt}>
-          What the model was sent
-        </button>
-        <button type="button" onClick={close}>
-          Close
-        </button>
+        {button("prompt", "What the model was sent")}
+        {button("changes", "Changes of this step in files")}
+        {button("raw", "Raw request and answer")}
       </div>
       {problem.value !== "" && <p role="alert">{problem}</p>}
-      {detail.value?.reasoning && <Text title="Reasoning" text={detail.value.reasoning} />}
-      {detail.value?.raw_response && <Text title="Text" text={detail.value.raw_response} />}
-      {detail.value?.tool_calls.map(({ id, name, input, result, error }) => (
-        <div key={id}>
-          <Text title={name} text={JSON.stringify(input, null, 2)} />
-          <Text title={error === null ? "Result" : "Error"} text={error ?? result ?? ""} />
-        </div>
+      {found && (
+        <p class="facts">
+          <span>{count(found.usage.input_tokens)} tokens in</span>
+          <span>{count(found.usage.cached_tokens)} of them cached</span>
+          <span>{count(found.usage.output_tokens)} out</span>
+          {found.stop_reason && <span>ended: {found.stop_reason}</span>}
+        </p>
+      )}
+      {found?.compactions?.map(({ summary }, i) =>
+        summary ? <Text key={i} title="Compaction: the summary" text={summary.text} /> : null,
+      )}
+      {found?.reasoning && <Text title="Reasoning" text={found.reasoning} />}
+      {found?.raw_response && <Text title="Text" text={found.raw_response} />}
+      {found?.tool_calls.map((call) => (
+        <CallBody key={call.id} call={call} />
       ))}
-      {prompt.value && (
+      {shown.value.includes("changes") && patch.value !== null && (
+        <Text title="Changes" text={patch.value || "none"} patch />
+      )}
+      {shown.value.includes("prompt") && prompt.value && <PromptBody prompt={prompt.value} />}
+      {shown.value.includes("raw") && prompt.value && found && (
         <>
-          <Text
-            title={`System prompt, ${prompt.value.tools.length} tools`}
-            text={prompt.value.system_prompt}
-          />
-          {prompt.value.messages.map(({ role, content, tool_calls = [] }, i) => (
-            <Text
-              key={i}
-              title={role}
-              text={[content, ...tool_calls.map((call) => JSON.stringify(call))].join("\n")}
-            />
-          ))}
+          <Text title="Request" text={JSON.stringify(prompt.value, null, 2)} />
+          <Text title="Answer and calls" text={JSON.stringify(found, null, 2)} />
         </>
       )}
     </section>
   );
 }
 
-function Text({ title, text }: { title: string; text: string }) {
-  const whole = useSignal(false);
-  const cut = !whole.value && text.length > SHOWN;
+function CallBody({ call }: { call: Call }) {
+  const { name, input, result, error, state, duration_ms, waited_ms } = call;
+  const { old_string, new_string, ...rest } = input;
+  const isEdit = typeof old_string === "string" && typeof new_string === "string";
+  const waited = waited_ms ? `, waited ${duration(waited_ms)} for a person` : "";
   return (
-    <>
-      <h3>{title}</h3>
-      <pre>{cut ? text.slice(0, SHOWN) : text}</pre>
-      {cut && (
-        <button type="button" onClick={() => (whole.value = true)}>
-          Show the other {text.length - SHOWN} characters
+    <div class={state === "done" ? "" : "failed"}>
+      <Text title={name} text={JSON.stringify(isEdit ? rest : input, null, 2)} />
+      {isEdit && <Text text={[...lines("-", old_string), ...lines("+", new_string)].join("\n")} patch />}
+      <Text
+        title={`${error === null ? "Result" : "Error"}, ${state}, ${duration(duration_ms)}${waited}`}
+        text={error ?? result ?? ""}
+        patch={isEdit}
+      />
+    </div>
+  );
+}
+
+function lines(mark: string, text: string): string[] {
+  return text === "" ? [] : text.split("\n").map((line) => `${mark}${line}`);
+}
+
+function PromptBody({ prompt }: { prompt: Prompt }) {
+  const all = useSignal(false);
+  const left = all.value ? 0 : Math.max(0, prompt.messages.length - MESSAGES);
+  return (
+    <div>
+      <Text
+        title={`System prompt, for ${prompt.model} of ${prompt.provider}, ${prompt.tools.length} tools`}
+        text={prompt.system_prompt}
+      />
+      <details>
+        <summary>The {prompt.tools.length} tools</summary>
+        {prompt.tools.map(({ name, description, input }) => (
+          <Text key={name} title={name} text={`${description}\n\n${JSON.stringify(input, null, 2)}`} />
+        ))}
+      </details>
+      {prompt.compactions.map((one) => (
+        <p key={one.ts} class="doing">
+          Compacted before step {one.step}, {clock(Date.parse(one.ts))}, because of {one.why}:{" "}
+          {count(one.tokens_before)} → {count(one.tokens_after)} tokens, {one.replaced} messages replaced,{" "}
+          {one.truncated} truncated
+        </p>
+      ))}
+      {left > 0 && (
+        <button type="button" onClick={() => (all.value = true)}>
+          Show the {left} messages before
         </button>
       )}
-    </>
+      {prompt.messages.slice(left).map(({ role, content, tool_calls = [] }, i) => (
+        <Text
+          key={left + i}
+          title={`${left + i + 1}. ${role}`}
+          text={[content, ...tool_calls.map((call) => JSON.stringify(call))].join("\n")}
+        />
+      ))}
+    </div>
   );
 }

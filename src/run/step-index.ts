@@ -19,6 +19,10 @@ export interface StepLine {
   /** Of its calls. */
   duration_ms: number;
   token_count: number;
+  /** Tokens of its request: how large the context was. */
+  context: number;
+  /** Of the run up to here, with its children; null: no price is known. */
+  cost_usd: number | null;
 }
 
 /**
@@ -46,7 +50,7 @@ export function shownAction({ action, tool_calls }: StepRecord, next: StepRecord
 }
 
 function lineOf(
-  { n, step, ts, action, summary, tool_calls, tokens_used }: StepRecord,
+  { n, step, ts, action, summary, tool_calls, tokens_used, usage, so_far }: StepRecord,
   cwd: string,
 ): StepLine {
   return {
@@ -56,5 +60,7 @@ function lineOf(
     has_error: tool_calls.some((call) => call.error !== null),
     duration_ms: Math.round(tool_calls.reduce((sum, call) => sum + call.duration_ms, 0)),
     token_count: tokens_used,
+    context: usage.input_tokens,
+    cost_usd: so_far?.cost_usd ?? null,
   };
 }

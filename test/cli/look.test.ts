@@ -267,6 +267,8 @@ describe("rnix steps", () => {
     has_error: false,
     duration_ms: 12,
     token_count: 1500,
+    context: 1200,
+    cost_usd: null,
   };
   const detail: StepDetail = {
     v: 1,

@@ -35,10 +35,12 @@ test("has a line for each step, with what it did and none of its contents", () =
     {
       ...{ step: 1, ts: TS, action: "tool_call", summary: "Bash", did: "Bash ls; Bash npm test (failed)" },
       ...{ tool_path: "/dev/shell", has_error: true, duration_ms: 5, token_count: 12 },
+      ...{ context: 10, cost_usd: null },
     },
     {
       ...{ step: 2, ts: TS, action: "complete", summary: "Done.", did: "Done." },
       ...{ tool_path: null, has_error: false, duration_ms: 0, token_count: 12 },
+      ...{ context: 10, cost_usd: null },
     },
   ]);
 });

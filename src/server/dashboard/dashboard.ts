@@ -8,12 +8,15 @@ import type { Peer } from "../connection/connection.ts";
 import { METHODS, type Method } from "../methods/method-table.ts";
 import type { Services } from "../services.ts";
 import { ChangeFeed } from "./change-feed.ts";
+import { eventStream } from "./event-stream.ts";
 import { type PageFile, pageFiles } from "./page-files.ts";
+import { PAGE_METHODS } from "./page-methods.ts";
 
 /** Methods that only read: by GET. */
-const READS: ReadonlySet<string> = new Set<Method>([
+const READS: ReadonlySet<string> = new Set<Method | keyof typeof PAGE_METHODS>([
   ...(["list_all_procs", "show", "list_steps", "get_step_detail", "get_step_prompt"] as const),
-  ...(["diff", "show_workflow", "unit_output"] as const),
+  ...(["diff", "show_workflow", "unit_output", "list_events", "compare_runs"] as const),
+  "children",
 ]);
 /** Methods that act: by POST from the page alone. */
 const ACTS: ReadonlySet<string> = new Set<Method>([
@@ -110,6 +113,7 @@ export class Dashboard {
     if (!this.#isSignedIn(request))
       return refused(401, "open it with the address that rnix dashboard prints");
     if (url.pathname === "/api/changes") return this.#changes(request);
+    if (url.pathname === "/api/run_events") return this.#runEvents(request, url);
     if (url.pathname.startsWith("/api/")) return this.#call(request, url);
     return file((await pageFiles()).get(url.pathname === "/" ? "/index.html" : url.pathname));
   }
@@ -153,7 +157,7 @@ export class Dashboard {
     const text = isRead ? (url.searchParams.get("payload") ?? "{}") : await request.text();
     try {
       const payload: unknown = JSON.parse(text);
-      return json(await this.#run(name, payload, request.signal), 200, request);
+      return json(await this.#answerOf(name, payload, request.signal), 200, request);
     } catch (thrown) {
       if (thrown instanceof SyntaxError) return refused(400, "the payload is no JSON");
       if (!(thrown instanceof SyscallError)) throw thrown;
@@ -161,11 +165,7 @@ export class Dashboard {
     }
   }
 
-  /** As the user's own client. */
-  async #run(name: string, payload: unknown, gone: AbortSignal): Promise<unknown> {
-    const load = Object.entries(METHODS).find(([known]) => known === name)?.[1];
-    if (load === undefined) throw new SyscallError("NOT_FOUND", `There is no method ${name}.`);
-    const { run } = await load();
+  async #answerOf(name: string, payload: unknown, gone: AbortSignal): Promise<unknown> {
     let answer: unknown;
     const peer: Peer = {
       async send(line) {
@@ -174,10 +174,28 @@ export class Dashboard {
       gone,
       watch: () => undefined,
     };
-    const caller: Caller = { unit: () => undefined, service: () => null, gone };
+    await this.#run(name, payload, peer);
+    return answer;
+  }
+
+  /** As the user's own client. */
+  async #run(name: string, payload: unknown, peer: Peer): Promise<void> {
+    const all = Object.entries({ ...METHODS, ...PAGE_METHODS });
+    const load = all.find(([known]) => known === name)?.[1];
+    if (load === undefined) throw new SyscallError("NOT_FOUND", `There is no method ${name}.`);
+    const { run } = await load();
+    const caller: Caller = { unit: () => undefined, service: () => null, gone: peer.gone };
     const call = { payload, services: this.#services(), caller, peer, id: undefined, take: () => undefined };
     await run({ ...call, accepted: false });
-    return answer;
+  }
+
+  /** The events of one run, from a number on. A browser that reconnects names the last that it has got. */
+  #runEvents(request: Request, url: URL): Response {
+    const uuid = url.searchParams.get("uuid");
+    const after = Number(request.headers.get("last-event-id") ?? url.searchParams.get("after"));
+    const headers = { ...HEADERS, "content-type": "text/event-stream" };
+    const work = (peer: Peer): Promise<void> => this.#run("run_events", { uuid, after }, peer);
+    return new Response(eventStream(work, request.signal), { headers });
   }
 
   /** Server-sent events: the live processes and open questions, whole at first, then what has changed. */

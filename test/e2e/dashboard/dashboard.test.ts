@@ -14,6 +14,12 @@ async function address(machine: Machine): Promise<string> {
   return (await machine.ok(["dashboard", "--no-browser"])).stdout.trim();
 }
 
+async function lastUuid(machine: Machine): Promise<string> {
+  const { stdout } = await machine.ok(["show", "--json"]);
+  const { uuid } = JSON.parse(stdout);
+  return String(uuid);
+}
+
 describe("who may come in", () => {
   test("only with the token, once; no other host, no other origin, no method that is not in the table", async () => {
     await using machine = new Machine();
@@ -108,15 +114,70 @@ describe.skipIf(!hasBrowser)("the page", () => {
     const running = page.getByRole("region", { name: "Running" });
     await running.getByRole("link", { name: "slow work" }).waitFor();
     await running.getByRole("link", { name: "slow work" }).click();
-    await page.getByRole("button", { name: /echo one/ }).waitFor();
+    await page.getByRole("link", { name: /echo one/ }).waitFor();
     held.resolve();
     await page.getByRole("status").getByText("completed").waitFor();
     await page.getByRole("region", { name: "Answer" }).getByText("at last").waitFor();
-    await page.getByRole("button", { name: /echo one/ }).click();
+    await page.getByRole("link", { name: /echo one/ }).click();
     const body = page.getByRole("region", { name: "Step 1" });
     await body.getByText("one", { exact: true }).waitFor();
     await body.getByRole("button", { name: "What the model was sent" }).click();
     await body.getByText("slow work").first().waitFor();
+    expect(await faultsOf(page)).toEqual([]);
+    await page.close();
+  }, 90_000);
+
+  test("a run: timeline, syscalls, files with undo, result, and beside its fork", async () => {
+    await using machine = new Machine({ git: true });
+    await machine.play({
+      work: [
+        calls(["Write", { path: "made.txt", content: "one\ntwo\n" }], ["Bash", { command: "exit 3" }]),
+        calls(["Edit", { path: "made.txt", old_string: "two", new_string: "three" }]),
+        says("written"),
+      ],
+    });
+    await machine.ok(["spawn", "work", "--check", "true"]);
+    const first = await lastUuid(machine);
+    await machine.ok(["resume", first, "--fork", "--from-step", "1"]);
+    const page = await open(machine, 1200, 900);
+    const go = async (view: string): Promise<void> => {
+      const found = page.getByRole("link", { name: view, exact: true });
+      await found.focus();
+      await page.keyboard.press("Enter");
+    };
+    await page.getByRole("link", { name: "work" }).last().click();
+    await page.getByRole("link", { name: /Edit made/ }).click();
+    const body = page.getByRole("region", { name: "Step 2" });
+    await body.getByText("+three").first().waitFor();
+    await body.getByRole("button", { name: "Changes of this step" }).click();
+    await body.getByText("diff --git").waitFor();
+    await body.getByRole("button", { name: "Raw request" }).click();
+    await body.getByText('"system_prompt"').first().waitFor();
+    await go("Timeline");
+    await page.getByRole("img", { name: /^Model: 3/ }).waitFor();
+    await page.getByRole("img", { name: /^Calls: 3/ }).waitFor();
+    await page.getByRole("img", { name: /^Context of each step/ }).waitFor();
+    expect(await faultsOf(page)).toEqual([]);
+    await go("Syscalls");
+    await page.getByRole("combobox", { name: "Syscall" }).selectOption("Write");
+    await page.getByText(/^\d+ of \d+$/).waitFor();
+    expect(await faultsOf(page)).toEqual([]);
+    await go("Result");
+    await page.getByText("passed: true").waitFor();
+    await go("Files");
+    await page.getByText("+three").waitFor();
+    await page.getByRole("button", { name: "Undo all…" }).click();
+    await page.getByText("made.txt: removed").waitFor();
+    expect(machine.has("made.txt")).toBe(true);
+    await page.getByRole("button", { name: "Undo", exact: true }).click();
+    await until(() => !machine.has("made.txt"), "the end of the file");
+    expect(await faultsOf(page)).toEqual([]);
+    await page.goto(`${new URL(page.url()).origin}/#/run/${await lastUuid(machine)}/compare`);
+    await page.getByRole("link", { name: /^left: PID/ }).waitFor();
+    await page
+      .getByText(/^2 Edit made/)
+      .first()
+      .waitFor();
     expect(await faultsOf(page)).toEqual([]);
     await page.close();
   }, 90_000);

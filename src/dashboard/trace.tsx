@@ -1,0 +1,126 @@
+/** The syscalls of a run, in order, with filters. */
+
+import { useComputed, useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { read } from "./page-api.ts";
+import { Rows } from "./rows.tsx";
+import { Text } from "./text-block.tsx";
+
+const PAGE = 2_000;
+
+interface Syscall {
+  timestamp_ms: number;
+  syscall: string;
+  args: Record<string, unknown>;
+  result?: unknown;
+  error?: string;
+  duration_ms: number;
+}
+
+interface Numbered extends Syscall {
+  at: number;
+  text: string;
+}
+
+export function Trace({ uuid }: { uuid: string }) {
+  const all = useSignal<readonly Numbered[]>([]);
+  /** Where the next page begins; null: there is no more now. */
+  const next = useSignal<number | null>(0);
+  const name = useSignal("");
+  const words = useSignal("");
+  const failed = useSignal(false);
+  const slow = useSignal(0);
+  const opened = useSignal<Numbered | null>(null);
+  const problem = useSignal("");
+  const more = (): void => {
+    const after = next.value ?? 0;
+    read<{ events: Syscall[]; next: number }>("list_events", { uuid, after, limit: PAGE }).then(
+      (page) => {
+        const at = all.value.length;
+        const found = page.events.map((event, i) => ({
+          ...event,
+          at: at + i,
+          text: JSON.stringify(event.args),
+        }));
+        all.value = [...all.value, ...found];
+        next.value = page.events.length < PAGE ? null : page.next;
+      },
+      (error: Error) => (problem.value = error.message),
+    );
+  };
+  useEffect(more, [uuid]);
+  const names = useComputed(() => [...new Set(all.value.map(({ syscall }) => syscall))].sort());
+  const shown = useComputed(() =>
+    all.value.filter(
+      (one) =>
+        (name.value === "" || one.syscall === name.value) &&
+        (!failed.value || one.error !== undefined) &&
+        one.duration_ms >= slow.value &&
+        (words.value === "" || one.text.includes(words.value)),
+    ),
+  );
+  return (
+    <section aria-label="Syscalls">
+      <form class="actions" onSubmit={(event) => event.preventDefault()}>
+        <label>
+          Syscall{" "}
+          <select value={name} onChange={({ currentTarget }) => (name.value = currentTarget.value)}>
+            <option value="">any</option>
+            {names.value.map((one) => (
+              <option key={one}>{one}</option>
+            ))}
+          </select>
+        </label>
+        <label>
+          With <input value={words} onInput={({ currentTarget }) => (words.value = currentTarget.value)} />
+        </label>
+        <label>
+          From{" "}
+          <select value={slow} onChange={({ currentTarget }) => (slow.value = Number(currentTarget.value))}>
+            {[0, 10, 100, 1000].map((ms) => (
+              <option key={ms} value={ms}>
+                {ms} ms
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          <input
+            type="checkbox"
+            checked={failed}
+            onChange={({ currentTarget }) => (failed.value = currentTarget.checked)}
+          />{" "}
+          failed
+        </label>
+        <span role="status">
+          {shown.value.length} of {all.value.length}
+        </span>
+        {next.value !== null && all.value.length > 0 && (
+          <button type="button" onClick={more}>
+            Load more
+          </button>
+        )}
+      </form>
+      {problem.value !== "" && <p role="alert">{problem}</p>}
+      <Rows
+        items={shown.value}
+        keyOf={({ at }) => at}
+        row={(one) => (
+          <button
+            type="button"
+            class={`line ${one.error === undefined ? "" : "failed"}`}
+            aria-expanded={opened.value === one}
+            onClick={() => (opened.value = opened.value === one ? null : one)}
+          >
+            <span class="step">{(one.timestamp_ms / 1000).toFixed(3)}</span>
+            <span class="did">
+              {one.syscall} {one.text}
+            </span>
+            <span class="took">{one.duration_ms.toFixed(1)} ms</span>
+          </button>
+        )}
+      />
+      {opened.value && <Text title={opened.value.syscall} text={JSON.stringify(opened.value, null, 2)} />}
+    </section>
+  );
+}
