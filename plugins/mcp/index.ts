@@ -9,6 +9,7 @@ export default definePlugin({
   needs: ["exec", "ask", "llm"],
   mount: {
     type: "mcp",
+    address: "url",
     // The protocol's library is loaded with the first server.
     open: async (config, context, signal) => {
       signal.throwIfAborted();

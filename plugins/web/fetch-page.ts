@@ -12,6 +12,8 @@ export interface Network {
   /** Addresses that are not public and may be reached. */
   addresses: readonly string[];
   resolve: Resolve;
+  /** The checked addresses of a host that the run reaches; null: its network is not limited. */
+  connect(url: string): Promise<string[] | null>;
   signal: AbortSignal;
 }
 
@@ -71,9 +73,9 @@ function hostOf({ hostname, port }: URL): string {
 
 /** The answer, and the address that gave it: https where the address says http without a port, if a server accepts it. */
 async function reach(url: URL, network: Network): Promise<{ response: Response; address: URL }> {
-  const addresses = await checked(url, network);
-  if (url.protocol === "http:" && url.port === "" && !isListed(addresses ?? [], network.addresses)) {
-    const secure = new URL(url.href.replace(/^http:/, "https:"));
+  const secure = url.port === "" ? new URL(url.href.replace(/^http:/, "https:")) : url;
+  const addresses = await checked(secure, network);
+  if (secure.href !== url.href && !isListed(addresses ?? [], network.addresses)) {
     const response = await request(secure, addresses, network).catch((thrown: unknown) => {
       throwIfAborted(network.signal);
       if (isUnreachable(thrown)) return null;
@@ -81,20 +83,26 @@ async function reach(url: URL, network: Network): Promise<{ response: Response; 
     });
     if (response !== null) return { response, address: secure };
   }
-  return { response: await request(url, addresses, network), address: url };
+  const own = secure.href === url.href ? addresses : await checked(url, network);
+  return { response: await request(url, own, network), address: url };
 }
 
 /**
  * The checked addresses of the host; null where the user's proxy resolves the name, because this machine can't. A name
  * that this machine can resolve is checked with a proxy, too.
  */
-async function checked(url: URL, { env, addresses, resolve, signal }: Network): Promise<string[] | null> {
+async function checked(
+  url: URL,
+  { env, addresses, resolve, connect, signal }: Network,
+): Promise<string[] | null> {
   const { promise: aborted, reject } = Promise.withResolvers<never>();
   const abort = (): void => reject(signal.reason);
   signal.addEventListener("abort", abort, { once: true });
   try {
     throwIfAborted(signal);
-    return await Promise.race([checkedAddresses(url.hostname, addresses, resolve), aborted]);
+    const reached = await Promise.race([connect(url.href), aborted]);
+    const found: Resolve = reached === null ? resolve : async () => reached;
+    return await Promise.race([checkedAddresses(url.hostname, addresses, found), aborted]);
   } catch (thrown) {
     if (
       thrown instanceof SyscallError &&

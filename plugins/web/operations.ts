@@ -42,8 +42,9 @@ async function webFetch(
   context: OpenContext,
   signal: AbortSignal,
 ): Promise<string> {
-  const network: Network = { env: context.env, addresses, resolve: systemResolve, signal };
-  const key = JSON.stringify([context.project.id, addresses, url]);
+  const connect: Network["connect"] = (to) => context.connect(to);
+  const network: Network = { env: context.env, addresses, resolve: systemResolve, connect, signal };
+  const key = JSON.stringify([context.project.id, addresses, context.network, url]);
   const page = cache.get(key) ?? (await loaded(url, network, context));
   if (typeof page === "string") return page;
   cache.put(key, page);

@@ -153,9 +153,10 @@ const HOW =
 async function asked(
   { title }: Engine,
   { url, init }: { url: string; init: RequestInit },
-  { env }: OpenContext,
+  { env, connect }: OpenContext,
   signal: AbortSignal,
 ): Promise<unknown> {
+  await connect(url);
   const proxy = proxyFor(url, env);
   const { origin } = new URL(url);
   let text: string;

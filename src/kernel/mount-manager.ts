@@ -5,6 +5,7 @@ import { SyscallError } from "../plugin/index.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 import { type DeviceEntry, DeviceRegistry } from "../vfs/registry.ts";
 import type { FileSystem } from "./file-system.ts";
+import { addressIn } from "./mount/mount-source.ts";
 import { MountSources } from "./mount/mount-sources.ts";
 import {
   checkRequest,
@@ -20,6 +21,7 @@ import {
   scopeKey,
 } from "./mount/mount-tables.ts";
 import { MountVisibility } from "./mount/mount-visibility.ts";
+import type { RunNetworks } from "./network/run-networks.ts";
 import type { Process } from "./process/process.ts";
 import type { ResourceHolder } from "./process/resource-holder.ts";
 import type { Core } from "./tiers/core.ts";
@@ -27,7 +29,7 @@ import type { DeviceLease, MountInfo, MountRequest, PID, ProjectHandle } from ".
 
 export type { MountScope } from "./mount/mount-tables.ts";
 
-type MountManagerParts = Core & { files: FileSystem };
+type MountManagerParts = Core & { files: FileSystem; networks: Pick<RunNetworks, "connect"> };
 
 /** A mount that was not required, and why it failed. */
 interface FailedMount {
@@ -114,6 +116,7 @@ export class MountManager implements ResourceHolder {
       async () => {
         const { project, env, devices } = proc.spec.opts;
         try {
+          await this.#requireReach(proc, request);
           await this.#mount(this.#tables.of(proc), request, path, { project, env, devices }, proc.signal);
         } finally {
           this.#tables.forgetEmpty(proc);
@@ -290,9 +293,17 @@ export class MountManager implements ResourceHolder {
     }
   }
 
+  /** Fails with PERMISSION where the network of the process does not reach the source. */
+  async #requireReach(proc: Process, request: MountRequest): Promise<void> {
+    const { project, devices } = proc.spec.opts;
+    const shared = this.#service({ proc }, request, project);
+    const address = shared?.source.address ?? addressIn(request.config, devices.mounts?.get(request.type));
+    if (address !== undefined) await this.#parts.networks.connect(proc, address);
+  }
+
   /** A shared mount of this name takes precedence: the process gets its own mount point of it. */
   #service(
-    { proc, looks }: MountTable,
+    { proc, looks }: Pick<MountTable, "proc" | "looks">,
     request: MountRequest,
     project: ProjectHandle,
   ): SharedSource | undefined {

@@ -151,6 +151,7 @@ export const RUN_OPTIONS = {
   network: {
     kind: "list",
     hint: "HOST",
+    words: { default: "on", about: "what a run reaches: on, off, or hosts such as example.com" },
     agent: true,
     init: true,
     process: true,

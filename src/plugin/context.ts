@@ -25,6 +25,8 @@ export interface OpenContext extends Partial<Services> {
   /** Rnix's own folders, absolute. A driver must not write there, and must not read where `readable` is false. */
   guarded: readonly GuardedFolder[];
   env: Readonly<Record<string, string>>;
+  /** The hosts that the run reaches, as its option `network` lists them; absent: not limited. */
+  network?: readonly string[];
   /**
    * The tool call. `key` names this call among all calls of all runs. It is the same when the call is repeated after a
    * crash or a resume, so a service that remembers it can drop the second of two.
@@ -66,6 +68,12 @@ export interface OpenContext extends Partial<Services> {
    * may not read.
    */
   access(paths: readonly string[], also?: readonly string[]): Promise<(string | null)[]>;
+  /**
+   * Call it before a connection that the driver makes itself, with its URL. It is recorded, and fails with PERMISSION if
+   * the run's network does not reach the host. Returns the addresses that were checked, of which one must be used; null:
+   * the network is not limited.
+   */
+  connect(url: string): Promise<string[] | null>;
 }
 
 /** A folder of Rnix itself: records, trust, settings or keys. */

@@ -8,6 +8,8 @@ import type { SyscallError } from "./errors.ts";
 export interface MountType {
   /** Letters and digits, the first a letter. Mounts of this type are at `/mnt/<type>/…`. */
   type: string;
+  /** The key of its config with the URL to which the mount connects by itself. A run's network limits the use of it. */
+  address?: string;
   /**
    * Opens a mount. The context belongs to the mount, not to one process: processes share it, and it lives until the last
    * one releases it. Programs with `life: "process"` end with the mount. `signal` aborts when no process waits for it.

@@ -73,6 +73,17 @@ export interface ListedProc extends ProcInfo {
   units?: DaemonSnapshot[];
 }
 
+/** All connections to one port of a host. */
+export interface HostConnections {
+  /** With its port. */
+  host: string;
+  count: number;
+  /** How many of them were refused or failed. */
+  failed: number;
+  sent: number;
+  received: number;
+}
+
 export interface ProcDetail extends ListedProc {
   /** The process is live in this kernel; else this is its record on disk. */
   live: boolean;
@@ -81,6 +92,7 @@ export interface ProcDetail extends ListedProc {
   mounts: { path: string; type: string; down: string | null }[];
   /** Of all its background units, those that have ended first. */
   all_units: DaemonSnapshot[];
+  connections: HostConnections[];
   /** null: not known, the process is not live. */
   context: { messages: number } | null;
   /** null while it runs. */

@@ -6,8 +6,9 @@ export interface ConnectionReport {
   port: number;
   /** The address that was checked and dialled. */
   address?: string;
-  sent: number;
-  received: number;
+  /** Bytes; absent: a driver made the connection. */
+  sent?: number;
+  received?: number;
   /** The entry of the list that allowed it. */
   rule?: string;
   /** Why it was refused, and the entry that would allow it. */

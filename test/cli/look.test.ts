@@ -215,6 +215,7 @@ const DETAIL: ProcDetail = {
     { path: "/mnt/mcp/3-db", type: "mcp", down: "mcp db is down: it ended." },
   ],
   all_units: [],
+  connections: [],
   context: { messages: 5 },
   receipt: null,
 };

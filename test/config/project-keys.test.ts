@@ -394,6 +394,7 @@ function isAtItsMaximum(key: string): boolean {
 /** Another value than the default. */
 function atLeast(key: string): string {
   if (key === "on_ask") return "sh evil.sh";
+  if (key === "network") return "evil.example";
   const setting = Object.entries(SETTINGS).find(([name]) => name === key)?.[1];
   if (setting?.measure === "duration" || setting?.measure === "age") return "1s";
   return setting?.measure === "size" ? "2KiB" : "7";

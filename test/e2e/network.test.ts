@@ -3,8 +3,9 @@ import { chmodSync } from "node:fs";
 import { dirname } from "node:path";
 import { installed } from "../support/installed.ts";
 import { Machine } from "./support/machine.ts";
+import { mcpJson } from "./support/mcp.ts";
 import { toolResults } from "./support/requests.ts";
-import { bash, says } from "./support/scenes.ts";
+import { bash, calls, says } from "./support/scenes.ts";
 import { receiptOf, recordOf, verdict } from "./support/verdict.ts";
 
 /** Reaches what its environment names as the page, and a host that nothing lists. */
@@ -46,6 +47,57 @@ describe.skipIf(!installed("bwrap", "nsenter", "curl"))("rnix spawn --network", 
     expect(results.some((text) => text.includes("child refused"))).toBe(true);
     expect(results.at(-1)).toContain("parent refused");
     expect(results.join("")).not.toContain("the page");
+  });
+
+  test("binds the tools of the web and an MCP server at an address; the settings limit a run without the flag", async () => {
+    const seen: string[] = [];
+    await using page = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: (request) => {
+        seen.push(new URL(request.url).pathname);
+        return new Response("the page\n");
+      },
+    });
+    await using machine = new Machine();
+    const at = `127.0.0.1:${page.port}`;
+    const web = { addresses: ["127.0.0.1"], search: { engine: "searxng", url: `http://${at}` } };
+    machine.config({ network: [at], plugins: { web } });
+    mcpJson(machine, { remote: { type: "http", url: `http://${at}/mcp` } });
+    const model = await machine.play({
+      "look it up": [
+        calls(["WebFetch", { url: `http://${at}/page` }], ["WebSearch", { query: "pears" }]),
+        says("done"),
+      ],
+    });
+    const allowed = await machine.run(["spawn", "look it up", "--output", "json"]);
+    const [fetched] = toolResults(model.last);
+    expect(fetched).toContain("the page");
+    expect(seen).toContain("/search");
+    const shown = (await machine.run(["show", receiptOf(allowed).uuid])).stdout;
+    expect(shown).toMatch(new RegExp(`${at} +2 connections`));
+    seen.length = 0;
+    const args = [
+      "spawn",
+      "look it up",
+      "--network",
+      "off",
+      "--mcp",
+      "remote",
+      "--trust",
+      "--output",
+      "json",
+    ];
+    const required = await machine.run(args);
+    expect(required).toMatchObject({ code: 69 });
+    const refused = await machine.run(["spawn", "look it up", "--network", "off", "--output", "json"]);
+    const refusal = `The network of this run does not reach ${at}: it is not listed. Only the user can allow it: --network 127.0.0.1`;
+    expect(required.stderr + required.stdout).toContain(refusal);
+    for (const result of toolResults(model.last)) expect(result).toContain(`Error PERMISSION: ${refusal}`);
+    expect(seen).toEqual([]);
+    expect((await machine.run(["show", receiptOf(refused).uuid])).stdout).toContain(
+      "2 connections, 2 refused or failed",
+    );
   });
 
   test("where no namespace can be made, the run is not limited and says so", async () => {

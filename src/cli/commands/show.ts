@@ -7,7 +7,7 @@ import type { ProcDetail } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { json } from "../flags.ts";
 import { doingText } from "../output/doing.ts";
-import { formatCost, formatElapsed, printable } from "../output/format.ts";
+import { formatBytes, formatCost, formatElapsed, printable } from "../output/format.ts";
 import { print } from "../output/print.ts";
 import type { Style } from "../output/style.ts";
 import { waitsFor } from "../output/suspension.ts";
@@ -57,6 +57,7 @@ function text(p: ProcDetail, style: Style): string {
         `${unit.kind} ${unit.status}${unitDetail(unit)}: ${unit.description}`,
       ]),
     ],
+    ["network", p.connections.map((one) => [one.host, connectionText(one)])],
     ["open files", p.fds.map(({ fd, path }) => [String(fd), path])],
     ["children", p.children.map((c) => [String(c.pid), `${c.agent} ${c.exit_reason ?? "runs"} ${c.uuid}`])],
     ["end", endOf(p)],
@@ -165,6 +166,12 @@ function rightsOf({ allowed_tools, allowed_devices, permissions, sandbox }: Proc
     ],
     ["sandbox", sandbox],
   ];
+}
+
+function connectionText({ count, failed, sent, received }: ProcDetail["connections"][number]): string {
+  const bytes = sent + received === 0 ? "" : `, ${formatBytes(sent)} sent, ${formatBytes(received)} received`;
+  const made = `${count} ${count === 1 ? "connection" : "connections"}${bytes}`;
+  return failed === 0 ? made : `${made}, ${failed} refused or failed`;
 }
 
 function costOf({ cost_usd, max_cost }: ProcDetail): string {

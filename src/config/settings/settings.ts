@@ -190,11 +190,11 @@ export const ConfigFile = z.lazy(() =>
     ...wordSchema(),
     [ALLOW_ALWAYS]: Rules.optional(),
     plugins: Plugins.optional(),
-  }).transform(({ plugins, ask, on_ask, allow_always, ...numbers }) => ({
+  }).transform(({ plugins, allow_always, ...others }) => ({
     allow_always: Rules.optional().parse(allow_always),
     plugins: Plugins.optional().parse(plugins),
-    words: WordFile.parse({ ask, on_ask }),
-    numbers: Object.entries(numbers).flatMap(([key, value]) =>
+    words: WordFile.parse(others),
+    numbers: Object.entries(others).flatMap(([key, value]) =>
       isSetting(key) && (value === null || typeof value === "number") ? [{ key, value }] : [],
     ),
   })),

@@ -2,7 +2,10 @@
 
 import { z } from "zod";
 import { ASK_MODES, type AskMode, isStricter } from "../../lib/ask-modes.ts";
-import { choice, commandLine } from "../files/values.ts";
+import { OPTION_NAMES, objectOf, optionOf } from "../../options/option-list.ts";
+import type { NameWith } from "../../options/option-types.ts";
+import type { RunOption } from "../../options/run-option.ts";
+import { choice, commandLine, text, texts } from "../files/values.ts";
 import { asksTrust } from "../trust/project-keys.ts";
 
 /** A mode, or `chat`: the mode `outside` where a person types, and `off` for `rnix spawn`. */
@@ -14,7 +17,12 @@ export function modesOf(setting: AskSetting): { byHand: AskMode; spawned: AskMod
   return setting === "chat" ? { byHand: "outside", spawned: "off" } : { byHand: setting, spawned: setting };
 }
 
-export interface WordValues {
+/** The options whose setting is a word, or a list. */
+type WordOption = NameWith<{ words: object }>;
+
+const WORD_OPTIONS = OPTION_NAMES.filter((name): name is WordOption => optionOf(name).words !== undefined);
+
+export interface WordValues extends Record<WordOption, string> {
   /** The mode of the runs that a person at a terminal starts. */
   ask: AskSetting;
   /** What is notified when a suspended run waits for a person's answer: a command or an address. null: nothing. */
@@ -23,7 +31,7 @@ export interface WordValues {
 
 export type WordKey = keyof WordValues;
 
-export const WORD_DEFAULTS: WordValues = { ask: "chat", on_ask: null };
+export const WORD_DEFAULTS: WordValues = { ask: "chat", on_ask: null, ...ofOptions("default") };
 
 /** How `null` is written. */
 const NONE = "none";
@@ -31,20 +39,35 @@ const NONE = "none";
 export const WORD_ABOUTS: Record<WordKey, string> = {
   ask: `the mode of runs that you start at a terminal: ${ASK_MODES.toReversed().join(", ")}; chat: outside in conversations and rnix "…", off for rnix spawn`,
   on_ask: "a command or an https address that is notified when a suspended run waits for an answer",
+  ...ofOptions("about"),
 };
 
-export const WORD_KEYS: readonly WordKey[] = ["ask", "on_ask"];
+export const WORD_KEYS: readonly WordKey[] = ["ask", "on_ask", ...WORD_OPTIONS];
 
 /** The keys of config.yaml. */
 export const wordSchema = () => ({
   ask: choice(ASK_SETTINGS).optional(),
   on_ask: commandLine("a command or an address, or none").optional(),
+  ...Object.fromEntries(WORD_OPTIONS.map((name) => [name, optionSchema(optionOf(name)).optional()])),
 });
+
+function optionSchema({ choices, hint = "TEXT" }: RunOption) {
+  return choices ? choice(choices) : z.union([text(hint), texts()]);
+}
+
+function ofOptions(property: "default" | "about"): Record<WordOption, string> {
+  return objectOf(WORD_OPTIONS.map((name) => [name, optionOf(name).words?.[property]] as const));
+}
 
 export type WordFile = Partial<Record<WordKey, string>>;
 
 /** The values of one file, after its schema. */
-export const WordFile = z.lazy(() => z.object({ ask: z.string().optional(), on_ask: z.string().optional() }));
+export const WordFile = z.lazy(() =>
+  z.object(objectOf<Record<WordKey, typeof Word>>(WORD_KEYS.map((key) => [key, Word]))),
+);
+
+/** A list is a word with commas. */
+const Word = z.union([z.string(), z.array(z.string()).transform((items) => items.join(","))]).optional();
 
 /** The values under those of a file. */
 export function withWords(
@@ -57,6 +80,7 @@ export function withWords(
   if (ask !== undefined && !refused.has("ask")) made.ask = ask;
   if (file.on_ask !== undefined && !refused.has("on_ask"))
     made.on_ask = file.on_ask === NONE ? null : file.on_ask;
+  for (const name of WORD_OPTIONS) made[name] = (refused.has(name) ? undefined : file[name]) ?? made[name];
   return made;
 }
 

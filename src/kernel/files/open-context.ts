@@ -15,6 +15,7 @@ import {
   SyscallError,
   type Units as UnitService,
 } from "../../plugin/index.ts";
+import { isLimited } from "../../proxy/host-rules.ts";
 import { pluginFolders } from "../../store/files/plugin-folders.ts";
 import { PluginStore, recoveredText } from "../../store/plugin-store.ts";
 import type { DeviceEntry } from "../../vfs/registry.ts";
@@ -51,7 +52,7 @@ interface OpenContextPorts
   /** Notifies the process's model in its next step. Durable when it returns. */
   inbox(proc: Process, source: string, text: string): Promise<void>;
   windows: Pick<EffectWindows, "begin">;
-  networks: Pick<RunNetworks, "confined">;
+  networks: Pick<RunNetworks, "confined" | "connect">;
   /** Keeps the files that tools change, for undo. */
   changes: {
     writing(proc: Process, file: string): Promise<void>;
@@ -98,6 +99,7 @@ export class OpenContexts {
       folders: [...(opts.folders ?? []), ...proc.permissions.opened.map(({ dir }) => dir)],
       guarded: this.guarded(proc),
       env: opts.env,
+      ...(isLimited(opts.network) && { network: opts.network }),
       call,
       config: entry.path === proc.model.provider.device ? proc.model.provider.config : entry.config,
       progress: (text) => this.#ports.progress(proc, call?.tool ?? entry.path, proc.secrets.hide(text)),
@@ -122,6 +124,7 @@ export class OpenContexts {
         await this.#ports.inbox(proc, entry.plugin, proc.secrets.hide(text));
       },
       access,
+      connect: (url) => this.#ports.networks.connect(proc, url),
       ...this.#services(proc, entry, as, call, signal),
     };
   }

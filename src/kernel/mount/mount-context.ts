@@ -72,6 +72,8 @@ export function mountContext(parts: Core, opening: Opening): OpenContext {
         "A mount belongs to no single process. Use the context of the call that opens the file.",
       );
     },
+    // Its URL is checked for each process that uses it.
+    connect: async () => null,
     ...services(parts, opening, log),
   };
 }

@@ -91,6 +91,11 @@ export class MountSource {
     return `${this.#spec.type} ${this.#spec.name}`;
   }
 
+  /** The URL to which the plugin connects by itself. */
+  get address(): string | undefined {
+    return addressIn(this.#spec.config, this.#spec.opener);
+  }
+
   get opener(): MountOpener {
     return this.#spec.opener;
   }
@@ -121,7 +126,7 @@ export class MountSource {
 
   /** Returns a factory that opens files on the current device at this subpath. */
   factory(at: string): VFSFileFactory {
-    return (subpath, flags, context) => {
+    return async (subpath, flags, context) => {
       // The period of the restart limit may have passed.
       if (this.#givenUp) this.#scheduleRestart(this.#givenUp);
       if (this.#down) throw this.#down;
@@ -129,6 +134,7 @@ export class MountSource {
       if (!device) {
         throw new SyscallError("NOT_FOUND", `${this.label} no longer has ${at || "a root device"}.`);
       }
+      if (this.address !== undefined) await context.connect(this.address);
       return device.factory(subpath, flags, context);
     };
   }
@@ -296,6 +302,13 @@ export class MountSource {
   #warn(thrown: unknown): void {
     this.#parts.log("warn", `mount ${this.label}`, errorOf(thrown).message);
   }
+}
+
+/** The URL in the config of a mount whose plugin connects by itself. */
+export function addressIn(config: object, opener: MountOpener | undefined): string | undefined {
+  const { address } = opener?.type ?? {};
+  const url: unknown = address === undefined ? undefined : Reflect.get(config, address);
+  return typeof url === "string" && URL.canParse(url) ? url : undefined;
 }
 
 function errorOf(thrown: unknown): SyscallError {

@@ -4,10 +4,10 @@ import { join } from "node:path";
 import type { Clock } from "../../lib/clock.ts";
 import { type Child, type ExecRequest, SyscallError } from "../../plugin/index.ts";
 import { type ConnectionReport, refusalText } from "../../proxy/connection-report.ts";
-import { isLimited } from "../../proxy/host-rules.ts";
+import { hostRules, isLimited } from "../../proxy/host-rules.ts";
 import type { NetworkDoor } from "../../proxy/network-door.ts";
-
 import type { Debugger } from "../debugger.ts";
+import { namedError } from "../errors/kernel-errors.ts";
 import type { ProcessEvents } from "../events/process-events.ts";
 import type { NetworkPorts } from "../kernel-ports.ts";
 import type { Process } from "../process/process.ts";
@@ -20,6 +20,7 @@ interface RunNetworksPorts {
   network?: NetworkPorts;
 }
 
+const NO_LIMITS = "This kernel can't limit the network of a run.";
 /** Maximum refused hosts in the note beside one result. */
 const MAX_NOTED = 10;
 
@@ -48,6 +49,32 @@ export class RunNetworks {
     return (await door).confined(request);
   }
 
+  /**
+   * Decides about a connection that the daemon makes for the process, by the rules of its programs, and records it.
+   * Returns the checked addresses; null: no limit. Fails with PERMISSION, and with NOT_FOUND for an unknown name.
+   */
+  async connect(proc: Process, url: string): Promise<string[] | null> {
+    const { network } = proc.spec.opts;
+    const { hostname, port, protocol } = new URL(url);
+    const host = proc.secrets.hide(hostname.replace(/^\[|\]$/g, ""));
+    const report: ConnectionReport = { host, port: Number(port) || (protocol === "http:" ? 80 : 443) };
+    if (!isLimited(network)) {
+      this.#record(proc, report);
+      return null;
+    }
+    const resolve = this.#ports.network?.resolve;
+    if (!resolve) throw new SyscallError("UNAVAILABLE", NO_LIMITS);
+    try {
+      const decision = await (await hostRules(network, resolve)).decide(host, report.port);
+      if (!decision.allowed)
+        throw new SyscallError("PERMISSION", refusalText({ ...report, refused: decision }));
+      this.#record(proc, { ...report, rule: decision.rule, address: decision.addresses[0] });
+      return decision.addresses;
+    } catch (thrown) {
+      throw this.#recordFailed(proc, report, thrown);
+    }
+  }
+
   /** What was refused since the last result, for the model. */
   takeRefused(proc: Process): string {
     const refused = [...(this.#refused.get(proc)?.values() ?? [])];
@@ -63,7 +90,7 @@ export class RunNetworks {
   ): Promise<NetworkDoor> {
     const { clock, network: ports } = this.#ports;
     try {
-      if (!ports) throw new SyscallError("UNAVAILABLE", "This kernel can't limit the network of a run.");
+      if (!ports) throw new SyscallError("UNAVAILABLE", NO_LIMITS);
       // Loaded at its first use: most runs have no limit.
       const { NetworkDoor } = await import("../../proxy/network-door.ts");
       return await NetworkDoor.open({
@@ -83,22 +110,31 @@ export class RunNetworks {
   }
 
   #report(proc: Process, given: ConnectionReport): void {
-    const { debug, watchers } = this.#ports;
     const report = { ...given, host: proc.secrets.hide(given.host) };
     const { refused, failed, ...facts } = report;
     if (!refused && failed === undefined) {
-      debug.callNow(proc, proc, "Connect", facts, () => undefined);
+      this.#record(proc, facts);
       return;
     }
     const text = failed ?? refusalText(report);
-    const error = new SyscallError(refused ? "PERMISSION" : "UNAVAILABLE", text);
-    debug.failed(proc, proc, "Connect", facts, error);
+    this.#recordFailed(proc, facts, new SyscallError(refused ? "PERMISSION" : "UNAVAILABLE", text));
     if (!refused) return;
     const at = `${report.host}:${report.port}`;
     const since = this.#refused.get(proc) ?? new Map<string, string>();
     this.#refused.set(proc, since.set(at, text));
     const shown = this.#shown.get(proc) ?? new Set();
-    if (!shown.has(at)) watchers.notice(proc, text);
+    if (!shown.has(at)) this.#ports.watchers.notice(proc, text);
     this.#shown.set(proc, shown.add(at));
+  }
+
+  #record(proc: Process, facts: ConnectionReport): void {
+    const { debug } = this.#ports;
+    debug.callNow(proc, proc, "Connect", { ...facts }, () => undefined);
+  }
+
+  #recordFailed(proc: Process, facts: ConnectionReport, thrown: unknown): SyscallError {
+    const error = namedError(thrown, "Connect", proc.pid);
+    this.#ports.debug.failed(proc, proc, "Connect", { ...facts }, error);
+    return error;
   }
 }

@@ -85,7 +85,7 @@ export function buildIo(core: Core) {
     makeContext,
     units,
     files,
-    mounts: new MountManager({ ...core, files }),
+    mounts: new MountManager({ ...core, files, networks }),
     waiting,
     drain,
     asks,

@@ -116,8 +116,8 @@ export class PluginProcess {
 
   #mountType(): MountType | undefined {
     if (!this.shape.mount) return undefined;
-    const { type } = this.shape.mount;
-    return { type, open: (config, context, signal) => this.#mount(config, context, signal) };
+    const { type, address } = this.shape.mount;
+    return { type, address, open: (config, context, signal) => this.#mount(config, context, signal) };
   }
 
   /** Numbers the context while the process uses it. */
@@ -266,9 +266,9 @@ class ProcessFile implements VFSFile {
 }
 
 function wireContext(context: OpenContext): WireContext {
-  const { process, project, cwd, folders, guarded, env, call, config } = context;
+  const { process, project, cwd, folders, guarded, env, network, call, config } = context;
   const services = SERVICES.filter((service) => context[service] !== undefined);
-  return { process, project, cwd, folders, guarded, env, call, config, services };
+  return { process, project, cwd, folders, guarded, env, network, call, config, services };
 }
 
 function needsOf(shape: PluginShape): Plugin["needs"] {

@@ -94,6 +94,7 @@ const MountShape = z.strictObject({
   type: text.regex(/^[A-Za-z][A-Za-z0-9]{0,31}$/, {
     error: "expected a letter, then at most 31 letters and digits",
   }),
+  address: text.optional(),
   open: functionMark,
 });
 

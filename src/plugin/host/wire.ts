@@ -91,7 +91,7 @@ export interface RemoteMethods
   extends Required<
     Pick<Services, "store" | "tools" | "history" | "search" | "schedule" | "ask" | "llm" | "units">
   > {
-  context: Pick<OpenContext, "spill" | "inbox" | "changing" | "access" | "secret">;
+  context: Pick<OpenContext, "spill" | "inbox" | "changing" | "access" | "connect" | "secret">;
   child: Pick<Child, "write" | "end" | "read" | "exited" | "kill">;
 }
 
@@ -100,7 +100,7 @@ export type RemoteOwner = keyof RemoteMethods;
 /** All of their names: no other method can be called. */
 export const REMOTE_METHODS: { readonly [O in RemoteOwner]: Readonly<Record<keyof RemoteMethods[O], true>> } =
   {
-    context: { spill: true, inbox: true, changing: true, access: true, secret: true },
+    context: { spill: true, inbox: true, changing: true, access: true, connect: true, secret: true },
     child: { write: true, end: true, read: true, exited: true, kill: true },
     store: { read: true, replace: true, remove: true, append: true, path: true, lines: true },
     tools: { list: true, call: true },
@@ -152,7 +152,7 @@ export type ContextEvent =
 export interface WireContext
   extends Pick<
     OpenContext,
-    "process" | "project" | "cwd" | "folders" | "guarded" | "env" | "call" | "config"
+    "process" | "project" | "cwd" | "folders" | "guarded" | "env" | "network" | "call" | "config"
   > {
   services: (keyof Services)[];
 }

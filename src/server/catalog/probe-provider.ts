@@ -204,6 +204,7 @@ function contextOf(choice: ProviderChoice, place: ProbePlace): Omit<OpenContext,
     inbox: () => Promise.reject(noProcess()),
     // PID 0, which has all rights.
     access: async (paths) => paths.map(() => null),
+    connect: async () => null,
   };
 }
 

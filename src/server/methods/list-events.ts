@@ -1,14 +1,12 @@
 /** The method list_events. */
 
-import { SyscallError } from "../../plugin/index.ts";
 import { Page, Target } from "../../protocol/fields.ts";
 import type { Unreadable } from "../../protocol/methods.ts";
 import { EVENTS } from "../../store/runs/run-files.ts";
 import type { SyscallEventWire } from "../../store/runs/schema.ts";
 import { damageOf } from "../records/recorded-run.ts";
-import type { Services } from "../services.ts";
 import { method } from "./method.ts";
-import { findRun, recordsOf } from "./shared/find-run.ts";
+import { findRun, flushEvents, recordsOf } from "./shared/find-run.ts";
 
 const PAGE = 10_000;
 
@@ -20,7 +18,7 @@ export const listEvents = method({
     services,
   ): Promise<{ events: (SyscallEventWire & { uuid: string })[]; next: number } & Unreadable> {
     const found = await findRun(services, payload);
-    if (found.live) flush(services, found.pid);
+    if (found.live) flushEvents(services, found.pid);
     const run = await recordsOf(services, found);
     const { info, records } = run;
     const { after = 0, limit = PAGE } = payload;
@@ -35,13 +33,3 @@ export const listEvents = method({
     };
   },
 });
-
-/** The latest are written in batches. If the disk rejects them, only those before them are listed. */
-function flush({ kernel, logger }: Services, pid: number): void {
-  try {
-    kernel.processes.flushEvents(pid);
-  } catch (error) {
-    if (!(error instanceof SyscallError)) throw error;
-    logger.warn(`PID ${pid}`, error.message);
-  }
-}

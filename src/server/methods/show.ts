@@ -4,9 +4,10 @@ import type { DaemonSnapshot } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { ProcDetail } from "../../protocol/methods.ts";
 import { recordedUnits } from "../../store/runs/recorded-units.ts";
+import { connectionsOf } from "../records/connections.ts";
 import type { Run } from "../records/recorded-run.ts";
 import { method } from "./method.ts";
-import { findRun } from "./shared/find-run.ts";
+import { findRun, flushEvents } from "./shared/find-run.ts";
 import { listedProc } from "./shared/listed-proc.ts";
 import { receiptOf } from "./shared/receipt.ts";
 
@@ -17,16 +18,19 @@ export const show = method({
     const found = await findRun(services, payload);
     const info = listedProc(services, found.info);
     const receipt = info.exit_code === null ? null : receiptOf(info);
+    const recorded = found.live ? await services.history.byUuid(info.uuid) : found.run;
+    if (found.live) flushEvents(services, found.pid);
+    const connections = recorded ? await connectionsOf(recorded.records, info.uuid) : [];
     // An ended process is not live, even if its reap is still under way.
     if (!found.live || info.ended_at_ms !== null) {
       const all_units = found.live
         ? services.kernel.units.list(info.uuid, { terminal: true })
         : await unitsOf(found.run);
-      return { ...info, live: false, fds: [], mounts: [], all_units, context: null, receipt };
+      return { ...info, live: false, fds: [], mounts: [], all_units, connections, context: null, receipt };
     }
     const { fds, mounts, context } = services.kernel.detail(found.pid);
     const all_units = services.kernel.units.list(info.uuid, { terminal: true });
-    return { ...info, live: true, fds, mounts, all_units, context, receipt };
+    return { ...info, live: true, fds, mounts, all_units, connections, context, receipt };
   },
 });
 

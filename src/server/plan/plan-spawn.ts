@@ -34,7 +34,7 @@ import type { Clock } from "../../lib/clock.ts";
 import { processOptions } from "../../options/process-options.ts";
 import type { HostLease } from "../../plugin/host/lease.ts";
 import { type ListedModel, type OpenContext, SyscallError } from "../../plugin/index.ts";
-import { isLimited } from "../../proxy/host-rules.ts";
+import { isLimited, withinParent } from "../../proxy/host-rules.ts";
 import { sandboxText } from "../../sandbox/level.ts";
 import type { SandboxProbe } from "../../sandbox/probe.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
@@ -268,13 +268,16 @@ async function chooseProvider(
 
 /** Where this machine can't limit a network, the run says so; one that requires a sandbox does not begin. */
 async function networkOf(
-  { request, agent, parent, ports }: Grounds,
+  { request, known, settings, agent, parent, ports }: Grounds,
   notices: string[],
 ): Promise<Pick<SpawnOpts, "network">> {
-  const asked = request.network ?? agent.network;
+  // A resumed run has the recorded one, which the settings don't change.
+  const isNew = known.rules === undefined;
+  const usual = isNew ? settings.words.network.split(",") : undefined;
+  const asked = request.network ?? withinParent(usual, agent.network);
   if (!isLimited(asked) || parent !== undefined) return {};
   const problem = await ports.networkProblem();
-  if (problem === null) return {};
+  if (problem === null) return isNew ? { network: asked } : {};
   if ((request.sandbox ?? agent.sandbox) === "required") {
     throw new SyscallError("UNAVAILABLE", `The network of this run can't be limited: ${problem}.`);
   }

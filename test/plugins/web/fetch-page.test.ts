@@ -42,6 +42,7 @@ function network(more: Partial<Network> = {}): Network {
   return {
     env: {},
     addresses: ["127.0.0.1"],
+    connect: async () => null,
     resolve: async (name) => {
       throw new Error(`unexpected: ${name}`);
     },

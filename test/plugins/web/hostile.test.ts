@@ -100,7 +100,15 @@ function bomb(mebibytes: number): Uint8Array {
 
 function network(more: Partial<Network> = {}): Network {
   const resolve = async (): Promise<string[]> => ["127.0.0.1"];
-  return { env: {}, addresses: ["127.0.0.1"], resolve, signal: new AbortController().signal, ...more };
+  const connect = async (): Promise<null> => null;
+  return {
+    env: {},
+    addresses: ["127.0.0.1"],
+    connect,
+    resolve,
+    signal: new AbortController().signal,
+    ...more,
+  };
 }
 
 const at = (path: string): string => `http://127.0.0.1:${port}${path}`;

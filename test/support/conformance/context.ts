@@ -69,6 +69,7 @@ export function testContext(
     },
     inbox: async (text) => void notes.inbox.push(text),
     access: async (paths) => paths.map(() => null),
+    connect: async () => null,
     ...more,
   };
   return { context, notes };

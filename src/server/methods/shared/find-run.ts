@@ -83,6 +83,16 @@ export async function recordsOf(system: Services, found: FoundRun): Promise<Run>
   return run;
 }
 
+/** Writes the newest recorded syscalls, which are written in batches. If the disk rejects them, only those before them are listed. */
+export function flushEvents({ kernel, logger }: Services, pid: number): void {
+  try {
+    kernel.processes.flushEvents(pid);
+  } catch (error) {
+    if (!(error instanceof SyscallError)) throw error;
+    logger.warn(`PID ${pid}`, error.message);
+  }
+}
+
 function liveByPid({ kernel }: Services, pid: PID): ProcInfo | undefined {
   const infos = kernel.processes.infos();
   return infos.find((info) => info.pid === pid) ?? infos.find((info) => info.earlier_pids.includes(pid));
