@@ -4,7 +4,7 @@ import { computed, signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { SIGPAUSE, SIGRESUME, SIGTERM } from "../lib/signals.ts";
 import { AskCard } from "./ask-card.tsx";
-import { act, asks, live, now, type Run, read } from "./page-api.ts";
+import { act, asks, left, live, lostSince, now, queues, type Run, read } from "./page-api.ts";
 import { clock, cost, count, elapsed } from "./page-format.ts";
 import { UnitStrip } from "./unit-strip.tsx";
 
@@ -14,12 +14,13 @@ const SIGNALS = { kill: SIGTERM, pause: SIGPAUSE, continue: SIGRESUME } as const
 /** Ended runs, read again when a live one goes. */
 const ended = signal<readonly Run[]>([]);
 
-type Group = "waits" | "running" | "parked" | "failed" | "done";
+type Group = "waits" | "running" | "unknown" | "parked" | "failed" | "done";
 
 /** From what the record says, never from a flag of the page. */
 function groupOf(run: Run, asking: ReadonlySet<string>): Group {
   if (asking.has(run.uuid)) return "waits";
   if (run.status === "suspended") return run.suspended?.wake.on === "answer" ? "waits" : "parked";
+  if (run.ended_at_ms === null && lostSince.value !== null) return "unknown";
   if (run.ended_at_ms === null) return run.is_paused ? "parked" : "running";
   return run.exit_code === 0 ? "done" : "failed";
 }
@@ -27,6 +28,7 @@ function groupOf(run: Run, asking: ReadonlySet<string>): Group {
 const TITLES: Record<Group, string> = {
   waits: "Waiting for you",
   running: "Running",
+  unknown: "Running until the daemon was gone",
   parked: "Parked",
   failed: "Failed",
   done: "Done",
@@ -42,7 +44,6 @@ const groups = computed(() => {
 });
 
 export function Now() {
-  const alive = live.value.size;
   useEffect(() => {
     void read<{ processes: Run[] }>("list_all_procs", {
       all_projects: true,
@@ -51,12 +52,13 @@ export function Now() {
     }).then(({ processes }) => {
       ended.value = processes.filter(({ ended_at_ms }) => ended_at_ms !== null).toReversed();
     });
-  }, [alive]);
+  }, [left.value]);
   const { grouped, children } = groups.value;
-  const order: Group[] = ["waits", "running", "parked", "failed", "done"];
+  const order: Group[] = ["waits", "running", "unknown", "parked", "failed", "done"];
   return (
     <>
       <h1>Now</h1>
+      <Queues />
       {asks.value.map((ask) => (
         <AskCard key={ask.request_id} ask={ask} />
       ))}
@@ -77,6 +79,28 @@ export function Now() {
         );
       })}
       {grouped.size === 0 && <p class="empty">Nothing has run yet: rnix spawn "…"</p>}
+    </>
+  );
+}
+
+/** Of the providers that are called now. */
+function Queues() {
+  return (
+    <>
+      {queues.value.map(({ provider, running, waiting, at_once, holds }, i) => (
+        <p key={i} class="facts">
+          <span>{provider}</span>
+          <span>
+            {running} of {at_once} calls
+          </span>
+          <span>{waiting} waiting</span>
+          {holds.map(({ model, until_ms }) => (
+            <span key={model} class="lost">
+              {model} on hold for {elapsed(until_ms - now.value)}
+            </span>
+          ))}
+        </p>
+      ))}
     </>
   );
 }
@@ -139,7 +163,6 @@ export function stateText(run: Run): string {
 /** What can be done with a run as it is. A failure is shown beside the buttons. */
 export function Actions({ run, group }: { run: Run; group: Group | "any" }) {
   const problem = useSignal("");
-  const message = useSignal("");
   const go =
     (method: string, more: object = {}) =>
     () => {
@@ -179,26 +202,45 @@ export function Actions({ run, group }: { run: Run; group: Group | "any" }) {
         </button>
       )}
       {isLive && (
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            const text = message.value.trim();
-            if (text === "") return;
-            message.value = "";
-            go("send_message", { text })();
-          }}
-        >
-          <input
-            aria-label={`Message to ${run.agent}`}
-            placeholder="Message…"
-            value={message}
-            onInput={(event) => {
-              message.value = event.currentTarget.value;
-            }}
+        <Line
+          label={`Message to ${run.agent}`}
+          hint="Message…"
+          send={(text) => go("send_message", { text })()}
+        />
+      )}
+      {isLive && group === "any" && (
+        <>
+          <Line
+            label="Allow a tool"
+            hint="Allow: Bash(git *)"
+            send={(tool) => go("allow", { tools: [tool] })()}
           />
-        </form>
+          <Line label="Deny a tool" hint="Deny: WebFetch" send={(tool) => go("deny", { tools: [tool] })()} />
+        </>
       )}
       {problem.value !== "" && <p role="alert">{problem}</p>}
     </div>
+  );
+}
+
+/** A line of text that Enter sends. */
+function Line({ label, hint, send }: { label: string; hint: string; send(text: string): void }) {
+  const text = useSignal("");
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (text.value.trim() === "") return;
+        send(text.value.trim());
+        text.value = "";
+      }}
+    >
+      <input
+        aria-label={label}
+        placeholder={hint}
+        value={text}
+        onInput={({ currentTarget }) => (text.value = currentTarget.value)}
+      />
+    </form>
   );
 }

@@ -141,10 +141,23 @@ interface Change {
   rows: Run[];
   gone: string[] | null;
   asks: Ask[] | null;
+  queues: Queue[] | null;
+}
+
+/** The calls of one key of a provider. */
+export interface Queue {
+  provider: string;
+  running: number;
+  waiting: number;
+  at_once: number;
+  holds: { model: string; until_ms: number }[];
 }
 
 export const live = signal<ReadonlyMap<string, Run>>(new Map());
 export const asks = signal<readonly Ask[]>([]);
+export const queues = signal<readonly Queue[]>([]);
+/** Grows with each run that is live no longer. */
+export const left = signal(0);
 /** null while the daemon answers; else since when it does not. */
 export const lostSince = signal<number | null>(null);
 /** Moves once a second, for what counts time. */
@@ -168,6 +181,8 @@ export function follow(): void {
     for (const row of change.rows) rows.set(row.uuid, row);
     last = rows;
     if (change.asks !== null) asks.value = change.asks;
+    if (change.queues !== null) queues.value = change.queues;
+    if (change.gone === null || change.gone.length > 0) left.value++;
     if (due) return;
     due = true;
     requestAnimationFrame(() => {

@@ -1,5 +1,6 @@
 /** What changes of the live processes and open questions, for the pages that watch. */
 
+import type { GateStatus } from "../../kernel/llm/model-gate.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import { listProcs } from "../methods/list-procs.ts";
 import { openAsks } from "../methods/shared/open-asks.ts";
@@ -7,9 +8,24 @@ import type { Services } from "../services.ts";
 
 /** Nothing is looked at while no page watches. */
 const EVERY_MS = 250;
+/** How often runs of other kernels are looked for: their records say whether they live. */
+const OTHERS_MS = 500;
 /** A page that has not read this many bytes misses changes until it asks again. */
 const MAX_UNREAD = 4 * 1024 ** 2;
 const INTENT = 200;
+
+/** Live runs of other kernels that a page shows. */
+const MAX_OTHERS = 200;
+
+type Row = Awaited<ReturnType<typeof listProcs.handle>>["processes"][number];
+
+/** JSON of what a page shows beside the rows; in a change, "null" for a part that is as before. */
+interface Parts {
+  asks: string;
+  queues: string;
+}
+
+const NO_PARTS: Parts = { asks: "[]", queues: "[]" };
 
 interface Watcher {
   send(text: string): void;
@@ -21,9 +37,12 @@ export class ChangeFeed {
   readonly #services: Services;
   readonly #clock: Clock;
   readonly #watchers = new Set<Watcher>();
-  /** The rows that were sent last, by UUID, and the questions. */
+  /** What was sent last: the rows by UUID, and the other parts as JSON. */
   #rows = new Map<string, string>();
-  #asks = "";
+  #parts: Parts = NO_PARTS;
+  /** Live runs of other kernels, and when they were read. */
+  #others: readonly Row[] = [];
+  #othersAt = 0;
   #number = 0;
   #timer: Timer | undefined;
   /** The first page since nothing was sent: it needs the whole state. */
@@ -86,7 +105,7 @@ export class ChangeFeed {
     if (this.#watchers.size === 0) {
       // The next page gets everything.
       this.#rows.clear();
-      this.#asks = "";
+      this.#parts = NO_PARTS;
       return;
     }
     this.#looks = true;
@@ -101,12 +120,14 @@ export class ChangeFeed {
 
   async #send(): Promise<void> {
     const caller = { unit: () => undefined, service: () => null, gone: new AbortController().signal };
-    const [{ processes }, asks] = await Promise.all([
-      listProcs.handle({ all_projects: true, waiting: true }, this.#services, caller),
-      openAsks(this.#services),
+    const services = this.#services;
+    const [{ processes }, asks, others] = await Promise.all([
+      listProcs.handle({ all_projects: true, waiting: true }, services, caller),
+      openAsks(services),
+      this.#otherKernels(),
     ]);
     const rows = new Map(
-      processes.map((info) => [
+      [...others, ...processes].map((info) => [
         info.uuid,
         JSON.stringify({
           ...pick(info),
@@ -119,21 +140,39 @@ export class ChangeFeed {
       .filter(([uuid, row]) => !isSameRow(this.#rows.get(uuid), row))
       .map(([, row]) => row);
     const gone = [...this.#rows.keys()].filter((uuid) => !rows.has(uuid));
-    const asked = JSON.stringify(asks);
-    const asksChanged = asked !== this.#asks;
+    const before = this.#parts;
+    this.#parts = {
+      asks: JSON.stringify(asks),
+      queues: JSON.stringify(services.kernel.modelQueues().map(queue)),
+    };
     this.#rows = rows;
-    this.#asks = asked;
-    if (changed.length === 0 && gone.length === 0 && !asksChanged && !this.#isFresh) return;
+    const news = {
+      asks: this.#parts.asks === before.asks ? "null" : this.#parts.asks,
+      queues: this.#parts.queues === before.queues ? "null" : this.#parts.queues,
+    };
+    const isNews = changed.length + gone.length > 0 || news.asks !== "null" || news.queues !== "null";
+    if (!isNews && !this.#isFresh) return;
     this.#number++;
-    const text = this.#isFresh
-      ? this.#whole()
-      : event(this.#number, changed, gone, asksChanged ? asked : undefined);
+    const text = this.#isFresh ? this.#whole() : event(this.#number, changed, gone, news);
     this.#isFresh = false;
     for (const watcher of this.#watchers) watcher.send(text);
   }
 
+  async #otherKernels(): Promise<readonly Row[]> {
+    if (this.#clock.now() - this.#othersAt < OTHERS_MS) return this.#others;
+    this.#othersAt = this.#clock.now();
+    const { kernel, history } = this.#services;
+    const live = () => kernel.processes.listProcs();
+    const { runs } = await history.list({ status: "running", live, newest: true, limit: MAX_OTHERS });
+    const own = new Set(live().map(({ uuid }) => uuid));
+    this.#others = runs
+      .filter(({ uuid, foreign }) => !own.has(uuid) && !foreign)
+      .map((info) => ({ ...info, status: "running", doing: null }));
+    return this.#others;
+  }
+
   #whole(): string {
-    return event(this.#number, [...this.#rows.values()], null, this.#asks || "[]");
+    return event(this.#number, [...this.#rows.values()], null, this.#parts);
   }
 }
 
@@ -142,10 +181,21 @@ function event(
   number: number,
   rows: readonly string[],
   gone: readonly string[] | null,
-  asks: string | undefined,
+  parts: Parts,
 ): string {
-  const data = `{"number":${number},"rows":[${rows.join(",")}],"gone":${JSON.stringify(gone)},"asks":${asks ?? "null"}}`;
+  const { asks, queues } = parts;
+  const data = `{"number":${number},"rows":[${rows.join(",")}],"gone":${JSON.stringify(gone)},"asks":${asks},"queues":${queues}}`;
   return `id: ${number}\ndata: ${data}\n\n`;
+}
+
+function queue({ provider, running, waiting, at_once, holds }: GateStatus): object {
+  return {
+    provider,
+    running,
+    waiting,
+    at_once,
+    holds: holds.map(({ model, until_ms }) => ({ model, until_ms })),
+  };
 }
 
 /** The clock alone changes nothing: a page counts by itself. */
@@ -155,9 +205,7 @@ function isSameRow(before: string | undefined, now: string): boolean {
   return before !== undefined && still(before) === still(now);
 }
 
-type Listed = Awaited<ReturnType<typeof listProcs.handle>>["processes"][number];
-
-function pick(info: Listed) {
+function pick(info: Row) {
   const {
     pid,
     uuid,

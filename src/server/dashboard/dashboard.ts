@@ -20,7 +20,17 @@ const READS: ReadonlySet<string> = new Set<Method | keyof typeof PAGE_METHODS>([
 ]);
 /** Methods that act: by POST from the page alone. */
 const ACTS: ReadonlySet<string> = new Set<Method>([
-  ...(["signal_tree", "suspend", "resume", "send_message", "answer_user", "stop_unit", "undo"] as const),
+  ...([
+    "signal_tree",
+    "suspend",
+    "resume",
+    "send_message",
+    "answer_user",
+    "stop_unit",
+    "undo",
+    "allow",
+    "deny",
+  ] as const),
 ]);
 
 const TOKEN_MS = 5 * 60_000;

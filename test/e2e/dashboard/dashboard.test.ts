@@ -182,6 +182,49 @@ describe.skipIf(!hasBrowser)("the page", () => {
     await page.close();
   }, 90_000);
 
+  test("units with their output, the queue, and rights; a run of a killed kernel runs no longer", async () => {
+    await using machine = new Machine();
+    const held = Promise.withResolvers<ReturnType<typeof says>>();
+    await machine.play({
+      unit: [
+        calls(["Bash", { command: "echo ticks; sleep 600", description: "ticker", run_in_background: true }]),
+        bash("sleep 600"),
+        says("never"),
+      ],
+      other: [() => held.promise],
+    });
+    await detach(machine, "unit");
+    const other = machine.start(["spawn", "other", "--no-daemon"]);
+    const page = await open(machine);
+    const running = page.getByRole("region", { name: "Running" });
+    await running.getByRole("link", { name: "other" }).waitFor();
+    await page.getByText(/^\d+ of \d+ calls$/).waitFor();
+    await page.getByRole("button", { name: /^ticker, running/ }).click();
+    await page.getByText("ticks", { exact: true }).waitFor();
+    expect(await faultsOf(page)).toEqual([]);
+    other.signal("SIGKILL");
+    const killed = performance.now();
+    await running.getByRole("link", { name: "other" }).waitFor({ state: "detached" });
+    expect(performance.now() - killed).toBeLessThan(3_000);
+    await page.getByRole("button", { name: "Stop the command" }).click();
+    await page.getByRole("button", { name: /^ticker/ }).waitFor({ state: "detached" });
+    await running.getByRole("link", { name: "unit" }).click();
+    await page.getByLabel("Deny a tool").fill("WebFetch");
+    await page.keyboard.press("Enter");
+    const denied = async (): Promise<boolean> =>
+      (await machine.ok(["show", "--json"])).stdout.includes("WebFetch");
+    await until(denied, "the rule of the page");
+    await page.getByRole("link", { name: "Now" }).click();
+    await running.waitFor();
+    machine.killDaemon();
+    await page.getByRole("region", { name: "Running", exact: true }).waitFor({ state: "detached" });
+    await page.getByRole("region", { name: "Running until the daemon was gone" }).waitFor();
+    await page.close();
+    held.resolve(says("late"));
+    // The next daemon ends what the killed ones have left.
+    await machine.ok(["ps"]);
+  }, 60_000);
+
   test("History finds runs by agent and by how they ended", async () => {
     await using machine = new Machine();
     await machine.model((request) =>
