@@ -1,7 +1,7 @@
 /** A question of a run, whole, with what can be answered. */
 
 import { useSignal } from "@preact/signals";
-import { type Ask, act, now } from "./page-api.ts";
+import { type Ask, act, asks, now } from "./page-api.ts";
 import { elapsed } from "./page-format.ts";
 
 interface Answer {
@@ -80,5 +80,18 @@ export function AskCard({ ask }: { ask: Ask }) {
       )}
       {problem.value !== "" && <p role="alert">{problem}</p>}
     </section>
+  );
+}
+
+/** The view Asks: all open questions, the oldest first. */
+export function Asks() {
+  return (
+    <>
+      <h1>Asks</h1>
+      {asks.value.length === 0 && <p class="empty">No question waits for you.</p>}
+      {asks.value.map((ask) => (
+        <AskCard key={ask.request_id} ask={ask} />
+      ))}
+    </>
   );
 }

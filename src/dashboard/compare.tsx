@@ -1,9 +1,9 @@
 /** Two runs side by side, step by step: a fork and its origin, or any two. */
 
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
-import { type RunDetail, read, type Step } from "./page-api.ts";
+import type { RunDetail, Step } from "./page-api.ts";
 import { cost, count, elapsed } from "./page-format.ts";
+import { useRead } from "./page-read.ts";
 import type { FollowedRun } from "./page-run.ts";
 import { Rows } from "./rows.tsx";
 
@@ -23,33 +23,16 @@ interface Difference {
 }
 
 export function Compare({ followed, run, other = run.origin_uuid ?? undefined }: CompareProps) {
-  const second = useSignal<{ run: RunDetail; steps: Step[] } | null>(null);
-  const differences = useSignal<Difference[] | null>(null);
-  const problem = useSignal("");
   const wanted = useSignal(other ?? "");
-  useEffect(() => {
-    second.value = null;
-    differences.value = null;
-    if (!other) return;
-    problem.value = "";
-    const failed = (error: Error): void => {
-      problem.value = error.message;
-    };
-    Promise.all([
-      read<RunDetail>("show", { uuid: other }),
-      read<{ steps: Step[] }>("list_steps", { uuid: other }),
-    ]).then(([found, { steps }]) => {
-      second.value = { run: found, steps };
-      read<{ differences: Difference[] }>("compare_runs", { uuid: found.uuid, replayed: run.uuid }).then(
-        (answer) => {
-          differences.value = answer.differences;
-        },
-        failed,
-      );
-    }, failed);
-  }, [other]);
+  const target = other === undefined ? null : { uuid: other };
+  const { found: second, problem } = useRead<RunDetail>("show", target);
+  const { found: listed } = useRead<{ steps: Step[] }>("list_steps", target);
+  const compared = useRead<{ differences: Difference[] }>(
+    "compare_runs",
+    target && { ...target, replayed: run.uuid },
+  );
   const mine = followed.steps.value;
-  const theirs = second.value?.steps ?? [];
+  const theirs = listed?.steps ?? [];
   const most = Math.max(mine.length, theirs.length);
   const pairs = Array.from({ length: most }, (_, i) => ({ at: i, left: theirs[i], right: mine[i] }));
   return (
@@ -71,8 +54,8 @@ export function Compare({ followed, run, other = run.origin_uuid ?? undefined }:
         </label>
         <button type="submit">Compare</button>
       </form>
-      {problem.value !== "" && <p role="alert">{problem}</p>}
-      {second.value && (
+      {(problem || compared.problem) && <p role="alert">{problem || compared.problem}</p>}
+      {second && (
         <>
           <table>
             <thead>
@@ -86,7 +69,7 @@ export function Compare({ followed, run, other = run.origin_uuid ?? undefined }:
               </tr>
             </thead>
             <tbody>
-              {[second.value.run, run].map((one, i) => (
+              {[second, run].map((one, i) => (
                 <tr key={i}>
                   <th>
                     <a href={`#/run/${one.uuid}/steps`}>
@@ -102,8 +85,8 @@ export function Compare({ followed, run, other = run.origin_uuid ?? undefined }:
               ))}
             </tbody>
           </table>
-          {differences.value?.length === 0 && <p role="status">No differences.</p>}
-          {differences.value?.map((one, i) => (
+          {compared.found?.differences.length === 0 && <p role="status">No differences.</p>}
+          {compared.found?.differences.map((one, i) => (
             <details key={i}>
               <summary>
                 {one.step === null ? "" : `step ${one.step}, `}

@@ -1,8 +1,8 @@
 /** The files that a run changed, with their diffs, and the undo. */
 
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
-import { act, read } from "./page-api.ts";
+import { act } from "./page-api.ts";
+import { useRead } from "./page-read.ts";
 import { Text } from "./text-block.tsx";
 
 interface Changes {
@@ -29,32 +29,27 @@ interface Report {
 }
 
 export function Files({ uuid }: { uuid: string }) {
-  const changes = useSignal<Changes | null>(null);
+  const { found, problem, again } = useRead<Changes>("diff", { uuid, patch: true });
   const report = useSignal<Report | null>(null);
-  const problem = useSignal("");
-  const failed = (error: Error): void => {
-    problem.value = error.message;
-  };
-  const load = (): void => {
-    read<Changes>("diff", { uuid, patch: true }).then((found) => {
-      changes.value = found;
-    }, failed);
-  };
-  useEffect(load, [uuid]);
+  const refused = useSignal("");
   const undo = (more: object): void => {
-    problem.value = "";
-    act<Report>("undo", { uuid, ...more }).then((answer) => {
-      report.value = answer;
-      load();
-    }, failed);
+    refused.value = "";
+    act<Report>("undo", { uuid, ...more }).then(
+      (answer) => {
+        report.value = answer;
+        again();
+      },
+      (error: Error) => {
+        refused.value = error.message;
+      },
+    );
   };
-  const found = changes.value;
   const patches = new Map((found?.patch ?? "").split(/^(?=diff --git )/m).map((one) => [pathOf(one), one]));
   const planned = report.value?.dry_run ? report.value : null;
   return (
     <section aria-label="Files">
-      {problem.value !== "" && <p role="alert">{problem}</p>}
-      {found === null && problem.value === "" && <p>…</p>}
+      {(problem || refused.value) && <p role="alert">{problem || refused}</p>}
+      {found === null && problem === "" && <p>…</p>}
       {found?.files.length === 0 && <p>It changed no files.</p>}
       {found?.notes.map((note) => (
         <p key={note} class="doing">

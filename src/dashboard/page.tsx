@@ -1,14 +1,17 @@
 /** The dashboard's page: its frame, its address, and the view that the address names. */
 
 import { signal } from "@preact/signals";
-import { render } from "preact";
+import { type ComponentType, render } from "preact";
+import { Asks } from "./ask-card.tsx";
 import { History } from "./history.tsx";
+import { Jobs } from "./jobs-view.tsx";
 import { Now } from "./now.tsx";
-import { follow, lostSince, now } from "./page-api.ts";
+import { asks, follow, lostSince, now } from "./page-api.ts";
 import { elapsed } from "./page-format.ts";
+import { Memory, ProjectParts } from "./project-view.tsx";
 import { RunView } from "./run-view.tsx";
 
-/** `#/`, `#/history`, or `#/run/UUID/VIEW/STEP`. */
+/** `#/VIEW`, or `#/run/UUID/VIEW/STEP`. */
 const address = signal(location.hash);
 addEventListener("hashchange", () => {
   const [before, after] = [address.value.split("/"), location.hash.split("/")];
@@ -16,12 +19,24 @@ addEventListener("hashchange", () => {
   if (before[1] !== after[1] || before[2] !== after[2]) scrollTo(0, 0);
 });
 
+/** By their part of the address, as the menu names them. */
+const VIEWS: Record<string, { title: string; view: ComponentType }> = {
+  "": { title: "Now", view: Now },
+  history: { title: "History", view: History },
+  asks: { title: "Asks", view: Asks },
+  schedules: { title: "Schedules", view: Jobs },
+  memory: { title: "Memory", view: Memory },
+  parts: { title: "Plugins and servers", view: ProjectParts },
+};
+
 function viewOf([, view, uuid, part = "steps", chosen]: string[]) {
   if (view === "run" && uuid) return <RunView key={uuid} uuid={uuid} view={part} chosen={chosen} />;
-  return view === "history" ? <History /> : <Now />;
+  const View = VIEWS[view ?? ""]?.view ?? Now;
+  return <View />;
 }
 
 function Page() {
+  const [, view = ""] = address.value.split("/");
   return (
     <>
       <header>
@@ -29,7 +44,12 @@ function Page() {
           Rnix
         </a>
         <nav aria-label="Views">
-          <a href="#/">Now</a> <a href="#/history">History</a>
+          {Object.entries(VIEWS).map(([name, { title }]) => (
+            <a key={name} href={`#/${name}`} aria-current={name === view ? "page" : undefined}>
+              {title}
+              {name === "asks" && asks.value.length > 0 && ` (${asks.value.length})`}
+            </a>
+          ))}
         </nav>
         {lostSince.value !== null && (
           <p role="alert" class="lost">

@@ -51,7 +51,7 @@ export interface Services {
   /** Plans a new run with the conversation of a foreign one. */
   planAdopt(run: Run, request: ResumeRequest): Promise<SpawnPlan>;
   /** The jobs of all projects, as their user sees them. Absent in tests without schedules. */
-  schedules?: Pick<Schedule, "list" | "history">;
+  schedules?: Pick<Schedule, "list" | "history" | "next">;
   /** Resumes waiting runs. Absent where the server ends with its command. */
   waker?: Waker;
   /** Resumes a suspended run that has its answer; keys are looked up in the caller's environment. Absent where the server ends with its command. */

@@ -3,6 +3,7 @@
 import { type Agent, loadAgent, loadAgents } from "../../config/agents/agents.ts";
 import { toolEnvironment, userEnv } from "../../config/environment/environment.ts";
 import type { Env } from "../../config/environment/paths.ts";
+import type { McpServerList } from "../../config/mcp/mcp-files.ts";
 import { loadProjectDoc } from "../../config/project/project-doc.ts";
 import {
   type KeyCommands,
@@ -82,6 +83,11 @@ export class ProjectCatalog {
   async plugins(project: ProjectRef): Promise<{ plugins: PluginReport[] }> {
     const workspace = await this.#at(project);
     return { plugins: await workspace.pluginReports(await loadSettings(workspace.sources)) };
+  }
+
+  async mcpServers({ cwd, env = {} }: ProjectRef): Promise<McpServerList> {
+    const { mcpServers } = await import("../offline-commands.ts");
+    return mcpServers({ cwd, env: { ...this.#ports.env, ...env } });
   }
 
   /** The commands of the plugins that a run would have. `notices`: plugins that are left out. */

@@ -16,10 +16,10 @@ import { PAGE_METHODS } from "./page-methods.ts";
 const READS: ReadonlySet<string> = new Set<Method | keyof typeof PAGE_METHODS>([
   ...(["list_all_procs", "show", "list_steps", "get_step_detail", "get_step_prompt"] as const),
   ...(["diff", "show_workflow", "unit_output", "list_events", "compare_runs"] as const),
-  "children",
+  ...(["children", "jobs", "projects", "parts", "memory"] as const),
 ]);
 /** Methods that act: by POST from the page alone. */
-const ACTS: ReadonlySet<string> = new Set<Method>([
+const ACTS: ReadonlySet<string> = new Set<Method | keyof typeof PAGE_METHODS>([
   ...([
     "signal_tree",
     "suspend",
@@ -31,6 +31,7 @@ const ACTS: ReadonlySet<string> = new Set<Method>([
     "allow",
     "deny",
   ] as const),
+  "decide_memory",
 ]);
 
 const TOKEN_MS = 5 * 60_000;

@@ -115,8 +115,8 @@ function morningRun(info: ProcInfo): MorningRun {
   };
 }
 
-async function silentJobs(
-  { schedules }: Services,
+export async function silentJobs(
+  { schedules }: Pick<Services, "schedules">,
   jobs: readonly JobInfo[],
   now: number,
 ): Promise<SilentJob[]> {

@@ -187,6 +187,7 @@ export function optsOf(cwd: string): SpawnOpts {
 const EMPTY: Catalog = {
   projectDir: (cwd) => cwd,
   plugins: async () => ({ plugins: [] }),
+  mcpServers: async () => ({ servers: [], problems: [] }),
   commands: async () => ({ commands: [], notices: [] }),
   tools: async () => ({ tools: [], prompt: null, diagnostics: [] }),
   agents: async () => ({ agents: [], diagnostics: [] }),
