@@ -1,73 +1,82 @@
-/** The view History: the ended and live runs of all projects, newest first, by agent, end and time. */
+/** The view History: the runs of all projects, newest first, by agent, project, end, time and text, with charts per day. */
 
-import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
-import { stateText } from "./now.tsx";
-import { type Run, read } from "./page-api.ts";
+import { useComputed, useSignal } from "@preact/signals";
+import { DayChart } from "./day-chart.tsx";
+import { left, type PastRun } from "./page-api.ts";
 import { clock, cost, count, elapsed } from "./page-format.ts";
+import { useRead } from "./page-read.ts";
+import { Rows } from "./rows.tsx";
 
-const PAGE = 200;
 const DAY_MS = 24 * 3600_000;
-const SPANS = { "": "any time", 1: "a day", 7: "a week", 30: "a month" } as const;
-const ENDS = [
-  "",
-  "completed",
-  "failed",
-  "check_failed",
-  "budget_exceeded",
-  "timeout",
-  "llm_error",
-  "terminated",
-  "suspended",
-];
+const SPANS = { 1: "a day", 7: "a week", 30: "a month", "": "any time" } as const;
+/** Two lines, in CSS pixels. */
+const ROW = 52;
 
-interface Found {
-  processes: Run[];
-  total: number;
+interface Hits {
+  hits: { uuid: string; snippet: string }[];
+  /** Runs that are not indexed yet. */
+  pending: number;
 }
 
 export function History() {
-  const found = useSignal<Found | null>(null);
-  const problem = useSignal("");
-  const agent = useSignal("");
-  const verdict = useSignal("");
-  const days = useSignal("");
-  const limit = useSignal(PAGE);
-  useEffect(() => {
-    const since_ms = days.value === "" ? undefined : Date.now() - Number(days.value) * DAY_MS;
-    const filter = { agent: agent.value.trim() || undefined, verdict: verdict.value || undefined, since_ms };
-    let isLast = true;
-    read<Found>("list_all_procs", { all_projects: true, newest: true, limit: limit.value, ...filter }).then(
-      (answer) => {
-        if (isLast) found.value = { ...answer, processes: answer.processes.toReversed() };
-      },
-      (error: Error) => {
-        problem.value = error.message;
-      },
-    );
-    return () => {
-      isLast = false;
-    };
-  }, [agent.value, verdict.value, days.value, limit.value]);
-  const runs = found.value?.processes ?? [];
-  const spent = runs.reduce((sum, run) => sum + (run.cost_usd ?? 0), 0);
+  const days = useSignal("30");
+  const filter = useSignal({ agent: "", project: "", end: "", text: "", least: 0 });
+  /** The text that is looked for in conversations: after Enter. */
+  const searched = useSignal("");
+  // The same instant until the span changes: it is part of the request.
+  const since = useComputed(() => (days.value === "" ? undefined : Date.now() - Number(days.value) * DAY_MS));
+  const { found, problem } = useRead<{ runs: PastRun[]; total: number }>(
+    "history",
+    { since_ms: since.value },
+    left.value,
+  );
+  const search = useRead<Hits>("history", searched.value === "" ? null : { text: searched.value });
+  const hits = new Map(
+    searched.value === "" ? [] : (search.found?.hits ?? []).map(({ uuid, snippet }) => [uuid, snippet]),
+  );
+  const all = found?.runs ?? [];
+  const { agent, project, end, text, least } = filter.value;
+  const words = text.toLowerCase();
+  const runs = all
+    .filter(
+      (run) =>
+        (agent === "" || run.agent === agent) &&
+        (project === "" || run.project === project) &&
+        (end === "" || endOf(run) === end) &&
+        (least === 0 || (run.cost_usd ?? 0) >= least) &&
+        (words === "" || run.title.toLowerCase().includes(words) || hits.has(run.uuid)),
+    )
+    .toReversed();
+  const set = (more: Partial<typeof filter.value>): void => {
+    filter.value = { ...filter.value, ...more };
+  };
+  const choice = (name: "agent" | "project" | "end", title: string, of: (run: PastRun) => string) => (
+    <label>
+      {title}{" "}
+      <select
+        value={filter.value[name]}
+        onChange={({ currentTarget }) => set({ [name]: currentTarget.value })}
+      >
+        <option value="">any</option>
+        {[...new Set(all.map(of))].sort().map((one) => (
+          <option key={one}>{one}</option>
+        ))}
+      </select>
+    </label>
+  );
   return (
     <>
       <h1>History</h1>
-      <form class="actions" onSubmit={(event) => event.preventDefault()}>
-        <label>
-          Agent <input value={agent} onInput={({ currentTarget }) => (agent.value = currentTarget.value)} />
-        </label>
-        <label>
-          End{" "}
-          <select value={verdict} onChange={({ currentTarget }) => (verdict.value = currentTarget.value)}>
-            {ENDS.map((end) => (
-              <option key={end} value={end}>
-                {end || "any"}
-              </option>
-            ))}
-          </select>
-        </label>
+      <form
+        class="actions"
+        onSubmit={(event) => {
+          event.preventDefault();
+          searched.value = text.trim();
+        }}
+      >
+        {choice("agent", "Agent", (run) => run.agent)}
+        {choice("end", "End", endOf)}
+        {choice("project", "Project", (run) => run.project)}
         <label>
           Within{" "}
           <select value={days} onChange={({ currentTarget }) => (days.value = currentTarget.value)}>
@@ -78,40 +87,95 @@ export function History() {
             ))}
           </select>
         </label>
+        <label>
+          From{" "}
+          <select value={least} onChange={({ currentTarget }) => set({ least: Number(currentTarget.value) })}>
+            {[0, 0.01, 0.1, 1, 10].map((usd) => (
+              <option key={usd} value={usd}>
+                ${usd}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          Text{" "}
+          <input
+            type="search"
+            placeholder="Enter: in conversations, too"
+            value={text}
+            onInput={({ currentTarget }) => set({ text: currentTarget.value })}
+          />
+        </label>
       </form>
-      {problem.value !== "" && <p role="alert">{problem}</p>}
+      {(problem || search.problem) && <p role="alert">{problem || search.problem}</p>}
       <p class="facts" role="status">
         <span>
-          {runs.length} of {found.value?.total ?? "…"} runs
+          {runs.length} of {found?.total ?? "…"} runs
         </span>
         <span>{count(runs.reduce((sum, run) => sum + run.tokens_used, 0))} tokens</span>
-        <span>{cost(spent)}</span>
+        <span>{cost(runs.reduce((sum, run) => sum + (run.cost_usd ?? 0), 0))}</span>
+        {search.found && search.found.pending > 0 && (
+          <span>{search.found.pending} runs are not indexed yet</span>
+        )}
       </p>
-      <ul class="runs">
-        {runs.map((run) => (
-          <li key={run.uuid}>
-            <div class={`row ${run.exit_code === 0 ? "done" : run.ended_at_ms === null ? "" : "failed"}`}>
-              <a href={`#/run/${run.uuid}`} class="title">
-                {run.workflow?.label ?? run.intent}
-              </a>
-              <p class="facts">
-                <span>{clock(run.created_at_ms)}</span>
-                <span>{run.agent}</span>
-                <span>{run.project}</span>
-                <span>{elapsed(run.elapsed_ms)}</span>
-                <span>{count(run.tokens_used)} tokens</span>
-                <span>{cost(run.cost_usd)}</span>
-              </p>
-              <p class="doing">{stateText(run)}</p>
-            </div>
-          </li>
-        ))}
-      </ul>
-      {found.value !== null && runs.length < found.value.total && (
-        <button type="button" onClick={() => (limit.value += PAGE)}>
-          Show more
-        </button>
-      )}
+      <div class="plots">
+        <DayChart
+          title="Runs"
+          runs={runs}
+          kinds={["done", "failed", "other"]}
+          of={verdictsOf}
+          text={String}
+        />
+        <DayChart title="Cost" runs={runs} kinds={["cost"]} of={costsOf} text={cost} />
+        <DayChart
+          title="Duration, p50 and p95"
+          runs={runs}
+          kinds={["p50", "p95"]}
+          of={durationsOf}
+          text={elapsed}
+        />
+      </div>
+      <Rows
+        items={runs}
+        height={ROW}
+        keyOf={({ uuid }) => uuid}
+        row={(run) => (
+          <div class={`line past ${run.status}`}>
+            <a href={`#/run/${run.uuid}`} class="title">
+              {run.title}
+            </a>
+            <span class="facts">
+              <span class="doing">{endOf(run)}</span>
+              <span>{clock(run.created_at_ms)}</span>
+              <span>{elapsed(run.elapsed_ms)}</span>
+              <span>{cost(run.cost_usd)}</span>
+              <span>{run.agent}</span>
+              <span>{hits.get(run.uuid) ?? run.project}</span>
+            </span>
+          </div>
+        )}
+      />
     </>
   );
+}
+
+function endOf({ exit_reason, status }: PastRun): string {
+  return exit_reason ?? status;
+}
+
+function verdictsOf(runs: readonly PastRun[]): number[] {
+  const done = runs.filter(({ status }) => status === "done").length;
+  const failed = runs.filter(({ status }) => status === "failed").length;
+  return [done, failed, runs.length - done - failed];
+}
+
+function costsOf(runs: readonly PastRun[]): number[] {
+  return [runs.reduce((sum, run) => sum + (run.cost_usd ?? 0), 0)];
+}
+
+/** The second is what p95 is longer than p50: bars stand on each other. */
+function durationsOf(runs: readonly PastRun[]): number[] {
+  const sorted = runs.map(({ elapsed_ms }) => elapsed_ms).sort((a, b) => a - b);
+  const at = (part: number): number => sorted[Math.ceil(part * sorted.length) - 1] ?? 0;
+  return [at(0.5), at(0.95) - at(0.5)];
 }

@@ -77,6 +77,20 @@ export interface RunDetail extends Run {
   receipt: { exit_code: number; exit_reason: string; files_changed: string[] } | null;
 }
 
+/** A run as History lists it. */
+export interface PastRun {
+  uuid: string;
+  title: string;
+  agent: string;
+  project: string;
+  status: string;
+  exit_reason: string | null;
+  created_at_ms: number;
+  elapsed_ms: number;
+  tokens_used: number;
+  cost_usd: number | null;
+}
+
 /** A run that another has started. */
 export interface Child {
   uuid: string;

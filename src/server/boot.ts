@@ -69,6 +69,8 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
         run: null,
         jobId: null,
       }),
+      searchRuns: (query) =>
+        records.search.ask("find", { ...query, documents: [], runs: records.dataDirs() }),
       clock,
       identity: { version, build: commit, startedAtMs: clock.now() },
       host,

@@ -8,6 +8,7 @@ import type { Logger } from "../lib/logger.ts";
 import type { ProcessOwner } from "../os/process-owner.ts";
 import type { Schedule } from "../plugin/index.ts";
 import type { ResumeRequest, SpawnRequest } from "../protocol/methods.ts";
+import type { AnswerOf, FindRequest } from "../store/search/requests.ts";
 import type { Catalog } from "./catalog/project-catalog.ts";
 import type { CallPlace, CallPlan } from "./plan/plan-call.ts";
 import type { SpawnPlan } from "./plan/plan-spawn.ts";
@@ -52,6 +53,8 @@ export interface Services {
   planAdopt(run: Run, request: ResumeRequest): Promise<SpawnPlan>;
   /** The jobs of all projects, as their user sees them. Absent in tests without schedules. */
   schedules?: Pick<Schedule, "list" | "history" | "next">;
+  /** Finds the conversations of recorded runs that have these words. Absent in tests without an index. */
+  searchRuns?(query: Pick<FindRequest, "text" | "since_ms" | "limit">): Promise<AnswerOf<"find">>;
   /** Resumes waiting runs. Absent where the server ends with its command. */
   waker?: Waker;
   /** Resumes a suspended run that has its answer; keys are looked up in the caller's environment. Absent where the server ends with its command. */

@@ -1,12 +1,14 @@
 /** What only the page asks: methods that no client of the socket has. */
 
 import { z } from "zod";
+import type { ProcInfo } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { Uuid } from "../../protocol/fields.ts";
 import type { Caller } from "../connection/caller.ts";
 import { call } from "../methods/call.ts";
 import { method } from "../methods/method.ts";
 import { silentJobs } from "../methods/morning.ts";
+import { statusOf } from "../records/run-selection.ts";
 import type { Services } from "../services.ts";
 
 const MAX_TEXT = 200;
@@ -14,6 +16,8 @@ const MAX_TEXT = 200;
 const MAX_ATTEMPTS = 5000;
 /** Attempts in the strip of a job. */
 const STRIP = 60;
+const MAX_RUNS = 20_000;
+const MAX_HITS = 500;
 /** Instants to come of a job. */
 const NEXT = 3;
 
@@ -58,6 +62,34 @@ const jobs = method({
     return { jobs: await Promise.all(listed) };
   },
 });
+
+/** The newest runs of all projects since a time, in short; with a text also those in whose conversation it is. */
+const history = method({
+  payload: () => z.object({ since_ms: z.number().optional(), text: z.string().max(1000).optional() }),
+  async handle({ since_ms, text = "" }, services) {
+    const { kernel, history, searchRuns } = services;
+    if (text !== "") {
+      const { hits = [], pending = 0 } = (await searchRuns?.({ text, since_ms, limit: MAX_HITS })) ?? {};
+      return {
+        hits: hits.flatMap(({ run, snippet }) => (run ? [{ uuid: run.uuid, snippet }] : [])),
+        pending,
+      };
+    }
+    const live = () => kernel.processes.listProcs();
+    const { runs, total } = await history.list({ since_ms, newest: true, limit: MAX_RUNS, live });
+    return { runs: runs.map(shortRun), total };
+  },
+});
+
+function shortRun(info: ProcInfo) {
+  const { uuid, pid, agent, project, exit_code, exit_reason, created_at_ms, ended_at_ms } = info;
+  const { elapsed_ms, tokens_used, cost_usd } = info;
+  return {
+    ...{ uuid, pid, agent, project, exit_code, exit_reason, created_at_ms, ended_at_ms },
+    ...{ elapsed_ms, tokens_used, cost_usd, status: statusOf(info) },
+    title: (info.workflow?.label ?? info.intent).slice(0, MAX_TEXT),
+  };
+}
 
 /** The folders of the projects of the newest runs. */
 const projects = method({
@@ -138,6 +170,7 @@ async function called(
 export const PAGE_METHODS = {
   children: async () => children,
   jobs: async () => jobs,
+  history: async () => history,
   projects: async () => projects,
   parts: async () => parts,
   memory: async () => memory,

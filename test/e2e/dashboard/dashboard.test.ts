@@ -262,23 +262,29 @@ describe.skipIf(!hasBrowser)("the page", () => {
     await page.close();
   }, 60_000);
 
-  test("History finds runs by agent and by how they ended", async () => {
+  test("History finds runs by how they ended and by what was written in them", async () => {
     await using machine = new Machine();
     await machine.model((request) =>
       firstUserMessage(request).startsWith("bad")
         ? { fault: { kind: "status", status: 400, message: "no" } }
-        : { text: "good" },
+        : { text: "a good sentence" },
     );
     await machine.ok(["spawn", "good work"]);
     await machine.run(["spawn", "bad work"]);
     const page = await open(machine);
     await page.getByRole("link", { name: "History" }).click();
     await page.getByText("2 of 2 runs").waitFor();
+    await page.getByRole("img", { name: "Runs per day, at most 2" }).waitFor();
     await page.getByLabel("End").selectOption("llm_error");
-    await page.getByText("1 of 1 runs").waitFor();
+    await page.getByText("1 of 2 runs").waitFor();
     await page.getByRole("link", { name: "bad work" }).waitFor();
-    await page.getByLabel("Agent").fill("no-such-agent");
-    await page.getByText("0 of 0 runs").waitFor();
+    await page.getByLabel("End").selectOption("");
+    await page.getByLabel("Text").fill("sentence");
+    await page.getByText("0 of 2 runs").waitFor();
+    await page.keyboard.press("Enter");
+    await page.getByText("1 of 2 runs").waitFor();
+    await page.getByRole("link", { name: "good work" }).waitFor();
+    await page.getByText("a good sentence").waitFor();
     expect(await faultsOf(page)).toEqual([]);
     await page.close();
   }, 60_000);
