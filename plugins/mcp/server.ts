@@ -214,6 +214,7 @@ class Server implements Mounted {
       input: { ...tool.inputSchema },
       timeoutMs: this.#settings.requestTimeoutMs + MARGIN_MS,
       annotations: { readOnlyHint, destructiveHint, idempotentHint, openWorldHint },
+      origin: ORIGIN,
     };
   }
 
@@ -316,6 +317,7 @@ class Server implements Mounted {
 }
 
 const CALL_KEY = "rnix/call";
+const ORIGIN = "mcp";
 const LIST = "list_resources";
 const READ = "read_resource";
 const RESOURCE_TOOLS: ToolDef[] = [
@@ -325,6 +327,7 @@ const RESOURCE_TOOLS: ToolDef[] = [
     description: "List the resources that this MCP server has, with their URIs, as JSON.",
     input: { type: "object", properties: {}, additionalProperties: false },
     annotations: { readOnlyHint: true },
+    origin: ORIGIN,
   },
   {
     name: READ,
@@ -337,6 +340,7 @@ const RESOURCE_TOOLS: ToolDef[] = [
       additionalProperties: false,
     },
     annotations: { readOnlyHint: true },
+    origin: ORIGIN,
   },
 ];
 

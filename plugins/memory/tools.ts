@@ -31,6 +31,7 @@ export const MEMORY_COMMIT: ToolDef = {
   },
   subject: "target",
   defer: true,
+  lasting: true,
   annotations: { destructiveHint: false, idempotentHint: true, openWorldHint: false },
 };
 
@@ -40,6 +41,7 @@ export const MEMORY_PROFILE: ToolDef = {
     "Remember who the user is: role, preferences, expertise. It counts in all projects. Store what the user has said, not what you guess.",
   input: { type: "object", properties: CHANGE, required: ["action"], additionalProperties: false },
   defer: true,
+  lasting: true,
   annotations: { destructiveHint: false, idempotentHint: true, openWorldHint: false },
 };
 

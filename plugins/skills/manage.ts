@@ -22,6 +22,7 @@ export const SKILL_MANAGE: ToolDef = {
   },
   subject: "name",
   defer: true,
+  lasting: true,
   annotations: { destructiveHint: false, openWorldHint: false },
 };
 

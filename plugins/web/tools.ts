@@ -24,6 +24,7 @@ export const WEB_FETCH = {
   subject: "url",
   timeoutMs: TIMEOUT_MS,
   maxResult: 50_000,
+  origin: "web",
   annotations: { readOnlyHint: true, openWorldHint: true },
 } as const satisfies ToolDef;
 
@@ -44,5 +45,6 @@ export const WEB_SEARCH = {
     additionalProperties: false,
   },
   timeoutMs: TIMEOUT_MS,
+  origin: "web",
   annotations: { readOnlyHint: true, openWorldHint: true },
 } as const satisfies ToolDef;

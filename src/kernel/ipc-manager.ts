@@ -215,6 +215,8 @@ export class IpcManager {
       from_uuid: sender?.uuid ?? null,
       data: textOf(data),
     });
+    const read = sender?.permissions.taint;
+    if (read) this.#parts.taint(target, read.origin, `a message of process ${sender.pid}: ${read.source}`);
     if (entry.kind !== "message")
       throw new SyscallError("INTERNAL", "An inbox made another entry of a message.");
     return asMessage(entry);

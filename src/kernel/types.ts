@@ -149,6 +149,8 @@ export interface SpawnOpts extends ProcessOptions {
   sandbox?: string;
   confinement?: Sandbox;
   attended?: boolean;
+  /** A part of its input is text of others: whose. */
+  inputOrigin?: string;
   /** Its agents are started by this script; its model is that of its agents. */
   script?: WorkflowScript;
   /** The workflow of which it is an agent. */

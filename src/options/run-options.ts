@@ -1,6 +1,7 @@
 /** The table of run options: each one's name, values, flag and sources, and what becomes of it. */
 
 import { ASK_MODES } from "../lib/ask-modes.ts";
+import { TAINT_POLICIES } from "../lib/taint.ts";
 import { EFFORTS } from "../plugin/model.ts";
 import type { RunOption } from "./run-option.ts";
 import { run } from "./setting.ts";
@@ -24,6 +25,8 @@ const SANDBOX =
   "run its programs in a sandbox: where one can be made, always (else exit 69), or not (the default)";
 const SANDBOX_LEVEL =
   "what programs in the sandbox may write: the project, or only a private temporary folder";
+const TAINT =
+  "once it has read text of others (web, MCP, --untrusted), a call that acts outside is asked, refused or neither; auto: asked where no person is there";
 const SKILL = "load this skill into the prompt";
 
 /** An option has this name in requests and in the code. Flags are shown in this order. */
@@ -159,6 +162,16 @@ export const RUN_OPTIONS = {
     recorded: "options",
     shown: "network",
     help: { spawn: NETWORK, chat: NETWORK },
+  },
+  taint: {
+    kind: "choice",
+    choices: TAINT_POLICIES,
+    words: { default: "auto", about: TAINT },
+    process: true,
+    inherited: true,
+    recorded: "options",
+    shown: "taint",
+    help: { spawn: TAINT, chat: TAINT },
   },
   trust: {
     kind: "switch",

@@ -34,6 +34,13 @@ export interface ToolDef {
   /** The model first sees only the name, in the description of ToolSearch, which loads the tool before its use. */
   defer?: boolean;
   annotations?: ToolAnnotations;
+  /**
+   * Its results hold text that others wrote, such as `web`: whose. A run that has read it is tainted, and then asks before
+   * it acts outside.
+   */
+  origin?: string;
+  /** What it writes is read by later runs, so a tainted run asks before it calls the tool. */
+  lasting?: boolean;
 }
 
 /**

@@ -1,5 +1,6 @@
 /** The receipt of a run. */
 
+import type { Taint } from "../lib/taint.ts";
 import type { ProcInfo } from "../store/runs/schema.ts";
 
 /** The receipt of a run: what `--output json` prints (interfaces §1). */
@@ -33,6 +34,8 @@ export interface Receipt {
     attempt?: number;
   }[];
   sandbox: string;
+  /** The first text of others that it has read, and what that means for its calls. */
+  taint: Taint | null;
   /** `--base`: the revision from which agents, skills, servers, settings and instructions came. */
   base: { ref: string; commit: string } | null;
   files_changed: string[];

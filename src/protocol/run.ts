@@ -55,6 +55,8 @@ export function SpawnRequest() {
       env_passed: texts,
       /** Text attached from stdin. */
       input: text,
+      /** A part of `input` is text of others: whose. */
+      input_origin: text,
       notices: Notices(),
       parent_uuid: Uuid().optional(),
       outputs: Outputs(),

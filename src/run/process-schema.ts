@@ -26,6 +26,15 @@ export const SyscallEventWire = z.object({
   duration_ms: z.number(),
 });
 
+/** See src/lib/taint.ts. */
+export const TaintRecord = z.object({
+  origin: z.string(),
+  source: z.string(),
+  policy: z.enum(["ask", "refuse", "off"]),
+  device: z.string().optional(),
+  confined: z.literal(true).optional(),
+});
+
 /** The permissions of a process, saved and restored together. See kernel/permission. */
 export const PermissionRecord = z.object({
   /** Every list must allow a call. The first is the process's own; the others are those of its ancestors. */
@@ -47,6 +56,7 @@ export const PermissionRecord = z.object({
   ask_mode_above: z.enum(ASK_MODES).optional(),
   /** Rules that a person has allowed for the rest of the run: these calls are not asked for. */
   always: z.array(z.string()).optional(),
+  taint: TaintRecord.optional(),
   /** Folders outside of the project that a person has opened by a yes. */
   opened: z.array(z.object({ dir: z.string(), write: z.boolean() })).optional(),
 });

@@ -173,6 +173,7 @@ export function receipt(o: Partial<Receipt> = {}): Receipt {
     provider: "openai",
     model: "m",
     exit_code: 0,
+    taint: null,
     exit_reason: "completed",
     suspended: null,
     result: "The answer.",

@@ -2,6 +2,7 @@
 
 import { unitDetail } from "../../daemons/unit-line.ts";
 import { recordedMode } from "../../lib/ask-modes.ts";
+import type { Taint } from "../../lib/taint.ts";
 import { namesWith, optionOf } from "../../options/option-list.ts";
 import type { ProcDetail } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
@@ -165,6 +166,7 @@ function rightsOf({ allowed_tools, allowed_devices, permissions, sandbox }: Proc
       list((permissions.opened ?? []).map(({ dir, write }) => (write ? dir : `${dir} for reading`))),
     ],
     ["sandbox", sandbox],
+    ["tainted", permissions.taint ? taintText(permissions.taint) : null],
   ];
 }
 
@@ -172,6 +174,16 @@ function connectionText({ count, failed, sent, received }: ProcDetail["connectio
   const bytes = sent + received === 0 ? "" : `, ${formatBytes(sent)} sent, ${formatBytes(received)} received`;
   const made = `${count} ${count === 1 ? "connection" : "connections"}${bytes}`;
   return failed === 0 ? made : `${made}, ${failed} refused or failed`;
+}
+
+const TAINT_TEXT = {
+  ask: "what acts outside is asked for",
+  refuse: "what acts outside is refused",
+  off: null,
+};
+
+function taintText({ origin, source, policy }: Taint): string {
+  return [`${origin}: ${source}`, TAINT_TEXT[policy]].filter((part) => part !== null).join("; ");
 }
 
 function costOf({ cost_usd, max_cost }: ProcDetail): string {

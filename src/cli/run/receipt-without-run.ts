@@ -27,6 +27,7 @@ export function receiptWithoutRun(
     elapsed_ms: 0,
     notices: [],
     checks: [],
+    taint: null,
     sandbox: "none",
     base: null,
     files_changed: [],

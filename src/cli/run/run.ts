@@ -44,6 +44,8 @@ export interface Given {
   /** The command's environment with the run's additions. */
   env: Record<string, string>;
   input: string | undefined;
+  /** A part of the input is text of others: whose. */
+  input_origin?: string;
   /** Notices about the input. */
   notices: string[] | undefined;
   /** A user is at the terminal. */
@@ -77,6 +79,7 @@ export async function runAgent(io: Io, run: AgentRun): Promise<FollowedRun> {
       const given = {
         env,
         input: input.text,
+        ...(input.origin !== undefined && { input_origin: input.origin }),
         notices,
         attended: attended(io, run),
         outputs: outputs(io),

@@ -25,6 +25,8 @@ export interface FromStdin {
   text: string | undefined;
   /** Notices: stdin was left unread, or was longer than the limit. */
   notices: string[];
+  /** A part of the text is of others: whose. */
+  origin?: string;
 }
 
 export interface StdinOptions {

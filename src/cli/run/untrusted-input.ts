@@ -7,6 +7,7 @@ import type { Io } from "../io.ts";
 import type { AddUntrusted, UntrustedFlags } from "./untrusted.ts";
 
 const STDIN = "-";
+const MAX_ORIGIN = 200;
 const MAX_CHARACTERS = 4 * 1024 ** 2;
 
 /** Returns a function that adds the texts to what stdin gives. Fails with INVALID for a file that can't be read. */
@@ -32,7 +33,16 @@ export async function untrustedInput(
     const trusted = takesStdin ? undefined : text;
     const parts = [trusted, all.length > 0 ? untrustedBlocks(all) : undefined];
     const given = parts.filter((part) => part !== undefined);
-    return { text: given.length > 0 ? given.join("\n\n") : undefined, notices };
+    const origin =
+      all.length > 0
+        ? {
+            origin: all
+              .map(({ name }) => name)
+              .join(", ")
+              .slice(0, MAX_ORIGIN),
+          }
+        : {};
+    return { text: given.length > 0 ? given.join("\n\n") : undefined, notices, ...origin };
   };
 }
 

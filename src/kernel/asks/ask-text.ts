@@ -4,9 +4,9 @@ import type { AskMode } from "../../lib/ask-modes.ts";
 import { ASK_MODES } from "../../lib/ask-modes.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { AskedCall, AskQuestion, AskVerdict, OpenAsk } from "../../run/ask-schema.ts";
-import { modeName } from "../permission/ask-rules.ts";
+import { modeName, TAINT_ASKED } from "../permission/ask-rules.ts";
 
-const MODES = ASK_MODES.map(modeName);
+const MODES = [...ASK_MODES.map(modeName), TAINT_ASKED];
 /** Maximum characters of a command line or path in a verdict and in a message. */
 const MAX_QUOTED = 500;
 
@@ -69,6 +69,12 @@ export function refusedBy(call: AskedCall, { by, rules, text }: AskVerdict): Sys
     on_ask: `${what} needs a person's yes (${rule}), and there is no person to ask. ${next}`,
     expiry: `${what} needs a person's yes (${rule}), and no answer came in time. ${next}`,
   }[by];
+  return new SyscallError("PERMISSION", why, { device: call.path });
+}
+
+/** The error of a call that a tainted run may not make. Its message is for the model. */
+export function refusedByTaint(call: AskedCall): SyscallError {
+  const why = `${nameOf(call)} is refused, because ${call.why?.join("; ")}. Continue without it, and say in your answer what is left to do.`;
   return new SyscallError("PERMISSION", why, { device: call.path });
 }
 

@@ -203,6 +203,7 @@ export class ProcessBuilder {
       clock: this.#parts.clock,
       progress: saved?.progress,
     });
+    if (opts.inputOrigin !== undefined) this.#parts.taint(proc, "input", opts.inputOrigin);
     leaveOutUnpriced(proc, above);
     table.add(proc);
     parent?.family.children.push(proc.pid);

@@ -204,7 +204,10 @@ export class ProcessRunner {
   }
 
   #notifyParent(proc: Process, exit: ExitStatus): void {
-    this.#parts.table.find(proc.family.ppid)?.childEnded({
+    const parent = this.#parts.table.find(proc.family.ppid);
+    const read = proc.permissions.taint;
+    if (parent && read) this.#parts.taint(parent, read.origin, `the run ${proc.uuid}: ${read.source}`);
+    parent?.childEnded({
       uuid: proc.uuid,
       pid: proc.pid,
       agent: proc.spec.agent.name,

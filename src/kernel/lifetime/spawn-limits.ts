@@ -1,6 +1,7 @@
 /** Checks and computes the folders, rights and limits of a new process. */
 
 import { isWithin, realOrSame } from "../../lib/inner-path.ts";
+import { stricterTaint } from "../../lib/taint.ts";
 import { keyOf, OPTION_NAMES, objectOf, optionOf } from "../../options/option-list.ts";
 import type { ProcessOptions } from "../../options/option-types.ts";
 import { budgetOf } from "../../options/process-options.ts";
@@ -91,8 +92,14 @@ export function settledOptions(
   });
   const own = { ...objectOf<ProcessOptions>(settled) };
   const network = withinParent(parent?.spec.opts.network, opts.network ?? own.network);
+  const taint = parent && stricterTaint(parent.spec.opts.taint, opts.taint ?? own.taint);
   // A chat ends when the user ends it: no attempt is left for a failed check.
-  return { ...own, ...(network && { network }), ...(opts.chat && { check_attempts: 1 }) };
+  return {
+    ...own,
+    ...(network && { network }),
+    ...(taint && { taint }),
+    ...(opts.chat && { check_attempts: 1 }),
+  };
 }
 
 /** A cost limit requires a known price. */

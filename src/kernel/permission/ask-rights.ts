@@ -1,6 +1,7 @@
 /** The part of a process's rights that says which calls a person decides. */
 
 import { type AskMode, stricterMode } from "../../lib/ask-modes.ts";
+import type { Taint } from "../../lib/taint.ts";
 import type { PermissionRecord } from "../../store/runs/schema.ts";
 import { type AskPorts, type AskRights, askedBy, askedForOpened, type Match } from "./ask-rules.ts";
 import type { CallView } from "./call-view.ts";
@@ -19,7 +20,10 @@ export interface Asked {
   isSearch: boolean;
 }
 
-type AskRecord = Pick<PermissionRecord, "ask" | "ask_above" | "ask_mode" | "ask_mode_above" | "always">;
+type AskRecord = Pick<
+  PermissionRecord,
+  "ask" | "ask_above" | "ask_mode" | "ask_mode_above" | "always" | "taint"
+>;
 
 interface Parts {
   /** Its own ask rules, from its spawn and its agent. */
@@ -33,6 +37,7 @@ interface Parts {
   always: Layer;
   /** Rules that a person has allowed in the project. They are not saved, so that they can be withdrawn. */
   alwaysInProject: Layer;
+  taint: Taint | undefined;
 }
 
 /** Ask rules allow nothing: they only add a question. A child has those of its ancestors and its own. Immutable. */
@@ -44,8 +49,9 @@ export class AskLayers {
 
   private constructor(parts: Parts) {
     this.#parts = parts;
-    const { own, above, mode, modeAbove, always, alwaysInProject } = parts;
+    const { own, above, mode, modeAbove, always, alwaysInProject, taint } = parts;
     this.#rights = {
+      taint,
       rules: [...own, ...above],
       mode: stricterMode(mode, modeAbove),
       always: [...always, ...alwaysInProject],
@@ -61,17 +67,19 @@ export class AskLayers {
       modeAbove: ask_mode_above,
       always: always.map(parseRule),
       alwaysInProject: [],
+      taint: record.taint,
     });
   }
 
   record(): AskRecord {
-    const { own, above, mode, modeAbove, always } = this.#parts;
+    const { own, above, mode, modeAbove, always, taint } = this.#parts;
     return {
       ...(own.length > 0 && { ask: textsOf(own) }),
       ...(above.length > 0 && { ask_above: textsOf(above) }),
       ...(mode !== "off" && { ask_mode: mode }),
       ...(modeAbove !== "off" && { ask_mode_above: modeAbove }),
       ...(always.length > 0 && { always: textsOf(always) }),
+      ...(taint && { taint }),
     };
   }
 
@@ -131,6 +139,10 @@ export class AskLayers {
     return asked([...found, ...askedForOpened(this.#rights, also, call)], call);
   }
 
+  tainted(taint: Taint): AskLayers {
+    return this.#with({ taint });
+  }
+
   /** Its ask rules and its mode, with those of its ancestors. */
   get rights(): AskRights {
     return this.#rights;
@@ -138,7 +150,8 @@ export class AskLayers {
 
   /** Nothing is ever asked for. */
   get #isEmpty(): boolean {
-    return this.#rights.rules.length === 0 && this.mode === "off";
+    const { rules, mode, taint } = this.#rights;
+    return rules.length === 0 && mode === "off" && (taint?.policy ?? "off") === "off";
   }
 
   /** Its own ask rules and those of its ancestors. */

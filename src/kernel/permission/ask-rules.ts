@@ -1,7 +1,8 @@
 /** Decides whether a person must be asked for a call that the rules allow. */
 
 import type { AskMode } from "../../lib/ask-modes.ts";
-import type { CallView } from "./call-view.ts";
+import type { Taint } from "../../lib/taint.ts";
+import { type CallView, isAtOrBelow } from "./call-view.ts";
 import { fitsPattern } from "./command-kinds.ts";
 import { coveredBy, deniedTo, denies, type Layer } from "./coverage.ts";
 import { changesFolder, coversFiles, isEdit } from "./edit-commands.ts";
@@ -20,12 +21,19 @@ export function modeName(mode: AskMode): string {
 /** The mode plan refuses the call: no person is asked, and no "always" counts. */
 export const PLAN = modeName("plan");
 
+/** The names of the policy of a tainted run in place of a rule. */
+export const TAINT_ASKED = "taint: ask";
+/** The call is refused: no person is asked. */
+export const TAINT_REFUSED = "taint: refuse";
+
 /** The ask rules of a process and of its ancestors, and the rules that a person has allowed. */
 export interface AskRights {
   rules: Layer;
   mode: AskMode;
   /** Calls that these cover are not asked for. */
   always: Layer;
+  /** The process has read text of others. */
+  taint: Taint | undefined;
 }
 
 /** One reason why a person is asked. */
@@ -45,6 +53,8 @@ export interface AskPorts {
   /** Its ask rules, and its mode. */
   rules: Layer;
   mode: AskMode;
+  /** Its own list, whose patterns answer for a tainted process. */
+  own: Layer;
 }
 
 /**
@@ -52,6 +62,37 @@ export interface AskPorts {
  * that can't be decided is asked for. Of a command line each command is decided by itself.
  */
 export function askedBy(all: AskRights, view: CallView, ports: Omit<AskPorts, "mode">): Match[] {
+  const found = askedByRules(all, view, ports);
+  const { taint } = all;
+  if (taint === undefined || taint.policy === "off") return found;
+  return taint.policy === "ask" && found.length > 0
+    ? found
+    : [...found, ...askedByTaint(all, taint, view, ports)];
+}
+
+/** What a tainted process is asked for: what acts outside or lasts, and no rule names. What only reads is not asked. */
+function askedByTaint(
+  { always }: AskRights,
+  taint: Taint,
+  view: CallView,
+  ports: Omit<AskPorts, "mode">,
+): Match[] {
+  const { tool, runsCommand } = view;
+  if (tool?.readOnly || (runsCommand && taint.confined)) return [];
+  if (taint.device !== undefined && isAtOrBelow(view.call.path, taint.device)) return [];
+  const named = ports.own.filter(
+    (rule) => rule.kind === "pattern" || (rule.kind === "tool" && !runsCommand && rule.name === tool?.name),
+  );
+  const rights: AskRights = { rules: [], mode: "edits", always: [...always, ...named], taint: undefined };
+  const matches = askedByRules(rights, view, { ...ports, rules: [] });
+  if (tool?.lasting && coveredBy(always, view) === null)
+    matches.push(ofMode("edits", `\`${tool.name}\` writes what later runs read`));
+  const rule = taint.policy === "refuse" ? TAINT_REFUSED : TAINT_ASKED;
+  const read = `the run has read text of others (${taint.origin}: ${taint.source})`;
+  return matches.map(({ why }) => ({ rule, why: `${why}, and ${read}` }));
+}
+
+function askedByRules(all: AskRights, view: CallView, ports: Omit<AskPorts, "mode">): Match[] {
   const rights = { ...all, rules: all.rules.filter((rule) => mayName(rule, view.call.tool)) };
   // Most runs have ask rules for a few tools only: a command line is not parsed for these.
   if (rights.rules.length === 0 && rights.mode === "off") return [];

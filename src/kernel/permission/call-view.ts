@@ -25,6 +25,8 @@ export interface ToolFacts {
   filters?: boolean;
   /** It may change something outside the project's files, or reach a network. */
   outside?: boolean;
+  /** What it writes is read by later runs. */
+  lasting?: boolean;
 }
 
 /** The tools, devices and paths that rules are about. */

@@ -25,6 +25,7 @@ function factOf(named: NamedTool): ToolFacts {
     readOnly: tool.annotations?.readOnlyHint === true,
     filters: tool.filters,
     outside: actsOutside(named),
+    lasting: tool.lasting === true,
   };
   facts.set(named, made);
   return made;

@@ -1,6 +1,7 @@
 /** The rights of one process: which calls its rules allow. */
 
 import type { AskMode } from "../../lib/ask-modes.ts";
+import type { Taint } from "../../lib/taint.ts";
 import { type GuardedFolder, SyscallError } from "../../plugin/index.ts";
 import type { PermissionRecord } from "../../store/runs/schema.ts";
 import type { Asked } from "./ask-rights.ts";
@@ -120,6 +121,15 @@ export class Permissions {
   allowAlways(rules: readonly string[], where: "run" | "project"): Permissions {
     if (rules.length === 0) return this;
     return this.#grown({ asks: this.#parts.asks.allowing(rules.map(parseRule), where) });
+  }
+
+  /** Returns the same rights after the process has read text of others. */
+  tainted(taint: Taint): Permissions {
+    return this.#with({ asks: this.#parts.asks.tainted(taint) });
+  }
+
+  get taint(): Taint | undefined {
+    return this.#parts.asks.rights.taint;
   }
 
   /** Opens these folders outside of the project. */
@@ -287,6 +297,7 @@ export class Permissions {
     return {
       denies: (view: CallView) => this.#denials.some((rule) => denies(rule, view)),
       allows: (view: CallView) => "rule" in this.#decide(view),
+      own: this.#parts.own,
     };
   }
 

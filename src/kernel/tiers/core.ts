@@ -1,5 +1,6 @@
 /** The first tier of the kernel's parts: what every other part uses. */
 
+import type { Taint } from "../../lib/taint.ts";
 import { TreeBudget } from "../budget/budget.ts";
 import { ContextManager } from "../context-manager.ts";
 import { Conversations } from "../conversation/conversations.ts";
@@ -17,6 +18,9 @@ import { suspendedFor } from "../process/verdict.ts";
 import { appendTools, awaitMounts, deferredTools, loadTools } from "../tools/tool-catalog.ts";
 import type { SuspendCause, Wake } from "../types.ts";
 
+/** Maximum characters of what brought the text of others. */
+const MAX_SOURCE = 200;
+
 /** The ports, the process table, conversations, inboxes, budget, trace and events. */
 export interface Core extends ReturnType<typeof buildCore> {}
 
@@ -27,6 +31,13 @@ export function buildCore(ports: KernelPorts) {
   const log = (level: "debug" | "info" | "warn", source: string, text: string): void =>
     ports.log?.(level, source, text);
   const warn = (source: string, text: string): void => log("warn", source, text);
+  const saveInfo = (proc: Process): void => {
+    try {
+      proc.record.info(proc.info());
+    } catch (thrown) {
+      warn(`PID ${proc.pid}`, `record: ${namedError(thrown, "record", proc.pid).message}`);
+    }
+  };
   const table = new ProcessTable();
   const watchers = new ProcessEvents({ clock, table });
   const inboxes = new Inboxes((proc, entry) => {
@@ -61,12 +72,28 @@ export function buildCore(ports: KernelPorts) {
       load: (proc: Process, tools: readonly ProcessTool[]): void => loadTools(proc, contexts, tools),
     },
     /** Writes a change of the process to its record. A failure is logged; the change stands. */
-    async saveInfo(proc: Process): Promise<void> {
-      try {
-        proc.record.info(proc.info());
-      } catch (thrown) {
-        warn(`PID ${proc.pid}`, `record: ${namedError(thrown, "record", proc.pid).message}`);
-      }
+    saveInfo: async (proc: Process): Promise<void> => saveInfo(proc),
+    /**
+     * Marks a process that has read text of others. It is in its record at once. The first text is named; `device`: where
+     * it came from, if from one device.
+     */
+    taint(proc: Process, origin: string, source: string, device?: string): void {
+      const before = proc.permissions.taint;
+      if (proc.pid === 0 || (before && (before.device === undefined || before.device === device))) return;
+      const { taint = "auto", attended, confinement } = proc.spec.opts;
+      const policy = taint === "auto" ? (attended ? "off" : "ask") : taint;
+      const first: Taint = {
+        origin,
+        source: proc.secrets.hide(source).slice(0, MAX_SOURCE),
+        policy,
+        device,
+        ...(confinement && { confined: true }),
+      };
+      proc.permissions = proc.permissions.tainted({
+        ...(before ?? first),
+        ...(before && { device: undefined }),
+      });
+      if (proc.state === "running") saveInfo(proc);
     },
     /** Suspends a process by itself in the middle of a step; its task ends soon after. */
     suspend(proc: Process, reason: string, wake: Wake, cause?: SuspendCause): void {

@@ -31,7 +31,7 @@ export type CallState = ToolCallRecord["state"];
  * result. Fails with TIMEOUT at the tool's deadline. Keys are redacted in its result and in its error.
  */
 export async function callDevice(
-  { files, children, networks, warn }: Pick<Io, "files" | "children" | "networks" | "warn">,
+  { files, children, networks, warn, taint }: Pick<Io, "files" | "children" | "networks" | "warn" | "taint">,
   proc: Process,
   call: ToolCall,
   target: ProcessTool,
@@ -62,6 +62,10 @@ export async function callDevice(
     const refused = networks.takeRefused(proc);
     throw refused && thrown instanceof SyscallError ? withMessage(thrown, thrown.message + refused) : thrown;
   } finally {
+    const { origin } = target.tool;
+    // An error may hold text of others, too.
+    if (origin !== undefined)
+      taint(proc, origin, [call.name, as.subject].filter(Boolean).join(" "), sourceOf(path));
     // The call was made. The end of the process ends what is left of its programs.
     await children
       .endCall(proc.uuid, call.id)
@@ -121,6 +125,12 @@ export function devicePath(target: ProcessTool, call: ToolCall): string {
     throw new SyscallError("INVALID", `${call.name}: expected a non-empty text in "${path}".`);
   }
   return `${target.entry.path}/${part.replace(/^\/+/, "")}`;
+}
+
+/** The device, or the mount that it is of: `/mnt/mcp/notes` of `/mnt/mcp/notes/tools/add`. */
+function sourceOf(path: string): string {
+  const parts = path.split("/");
+  return parts.slice(0, parts[1] === "mnt" ? 4 : 3).join("/");
 }
 
 function isOfProc(path: string): boolean {

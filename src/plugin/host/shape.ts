@@ -35,6 +35,8 @@ const Tool = z.strictObject({
   timeoutMs: z.int({ error: "expected whole milliseconds" }).positive().optional(),
   maxResult: z.int({ error: "expected a whole number of characters" }).positive().optional(),
   defer: z.boolean().optional(),
+  origin: text.min(1).max(32).optional(),
+  lasting: z.boolean().optional(),
   annotations: z
     .strictObject({
       readOnlyHint: z.boolean().optional(),

@@ -31,6 +31,7 @@ import type {
   SpawnOpts,
 } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
+import { TAINT_POLICIES } from "../../lib/taint.ts";
 import { processOptions } from "../../options/process-options.ts";
 import type { HostLease } from "../../plugin/host/lease.ts";
 import { type ListedModel, type OpenContext, SyscallError } from "../../plugin/index.ts";
@@ -193,6 +194,7 @@ export async function planSpawn(
         limits: settings.values,
         ...requestedOpts(request),
         ...network,
+        ...(known.rules === undefined && parent === undefined && taintOf(request, settings)),
       },
     };
   } catch (error) {
@@ -283,6 +285,12 @@ async function networkOf(
   }
   notices.push(`network not limited: ${problem}`);
   return { network: ["on"] };
+}
+
+function taintOf({ taint }: PlacedSpawn, { words }: Settings): Pick<SpawnOpts, "taint"> {
+  const usual = TAINT_POLICIES.find((policy) => policy === words.taint && policy !== "auto");
+  const policy = taint ?? usual;
+  return policy === undefined ? {} : { taint: policy };
 }
 
 /** With a base, only the variables of a pipeline that a run needs, unless it inherits or had others. */
@@ -380,7 +388,14 @@ export function scriptOf(model: string, cwd: string): string[] {
 
 /** What the request decides alone. */
 function requestedOpts(request: PlacedSpawn) {
-  const { env_given: envGiven, outputs, attended, chat, detach: detached } = request;
+  const {
+    env_given: envGiven,
+    outputs,
+    attended,
+    chat,
+    detach: detached,
+    input_origin: inputOrigin,
+  } = request;
   return {
     ...processOptions(request),
     envGiven,
@@ -388,5 +403,6 @@ function requestedOpts(request: PlacedSpawn) {
     attended,
     chat,
     detached,
+    inputOrigin,
   } satisfies Partial<SpawnOpts>;
 }

@@ -46,13 +46,16 @@ export class JobRuns {
     const ref = { id: job.id, name: job.name, due: row.due, attempt: row.attempt };
     const body = start.bodyFile === undefined ? undefined : await hookInput(start.bodyFile, job);
     const input = [start.input, body].filter((text) => text !== undefined).join("\n\n") || undefined;
-    const { agent, opts, notices } = await planJob(job, this.#ports.plan, { ref, input });
+    const { agent, opts, notices } = await planJob(job, this.#ports.plan, {
+      ...{ ref, input },
+      ...(body !== undefined && { inputOrigin: "the event that triggered the job" }),
+    });
     const own = limitsOf("agent", agent ?? bareAgent("none"), opts);
     const tokens = smaller(own.tokens, start.maxTokens) ?? null;
     const cost = smaller(own.cost, start.maxCost) ?? null;
     if (start.resumes) {
       opts.devices.release();
-      await this.#resume(start, ref, { ...own, tokens, cost }, input);
+      await this.#resume(start, ref, { ...own, tokens, cost }, { input, origin: opts.inputOrigin });
       return;
     }
     const { processes } = this.#ports.kernel();
@@ -106,7 +109,7 @@ export class JobRuns {
     { job, row, uuid, passed }: RunStart,
     ref: ProcInfo["job"],
     limits: Record<"tokens" | "cost" | "steps" | "timeMs", Limit>,
-    input: string | undefined,
+    { input, origin }: { input: string | undefined; origin: string | undefined },
   ): Promise<void> {
     const run = await this.#ports.find(uuid);
     if (!run) throw new SyscallError("NOT_FOUND", `The conversation ${uuid} of the job ${job.name} is gone.`);
@@ -122,6 +125,7 @@ export class JobRuns {
       agent,
       {
         ...opts,
+        inputOrigin: origin,
         job: ref ?? undefined,
         context_budget: plus(info.tokens_used, limits.tokens),
         max_cost: plus(info.cost_usd ?? 0, limits.cost),

@@ -7,6 +7,7 @@ import type { StoredJob } from "../../cron/job.ts";
 import type { Preflight } from "../../cron/ports.ts";
 import type { AgentInfo, SpawnOpts } from "../../kernel/types.ts";
 import { deliveryTarget } from "../../lib/delivery-target.ts";
+import { stricterTaint } from "../../lib/taint.ts";
 import { limitsNamed } from "../../options/process-options.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { withinParent } from "../../proxy/host-rules.ts";
@@ -34,12 +35,13 @@ export interface JobPlanPorts {
 export async function planJob(
   job: StoredJob,
   ports: JobPlanPorts,
-  { ref, input }: { ref?: JobRef; input?: string } = {},
+  { ref, input, inputOrigin }: { ref?: JobRef; input?: string; inputOrigin?: string } = {},
 ): Promise<SpawnPlan> {
   const { request: placed, byFlag } = placedJob(job, ports);
   const request = {
     ...placed,
     ...sandboxOfCreator(job),
+    input_origin: inputOrigin,
     input: [placed.input, input].filter((text) => text !== undefined).join("\n\n") || undefined,
   };
   requireFolder(request.cwd);
@@ -141,6 +143,7 @@ function limited(opts: SpawnOpts, { rights }: StoredJob): SpawnOpts {
     ...opts,
     within: rights.permissions,
     network: withinParent(rights.network, opts.network),
+    taint: stricterTaint(undefined, opts.taint),
     ...limitsNamed((limit) => smaller(opts[limit], rights[limit])),
   };
 }

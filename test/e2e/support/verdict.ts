@@ -1,6 +1,7 @@
 import { expect } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
+import { TaintRecord } from "../../../src/run/process-schema.ts";
 import { CheckResult, ChildResult, ProcInfo, Usage } from "../../../src/store/runs/schema.ts";
 import { textOf } from "./leftovers.ts";
 import type { Machine, RunOptions } from "./machine.ts";
@@ -31,6 +32,7 @@ export const Receipt = z.strictObject({
   notices: z.array(z.string()),
   checks: z.array(CheckResult.strict()),
   sandbox: z.literal("none"),
+  taint: TaintRecord.nullable(),
   base: z.strictObject({ ref: z.string(), commit: z.string() }).nullable(),
   files_changed: z.array(z.string()),
   files_changed_complete: z.boolean(),
