@@ -39,6 +39,7 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
   show: { group: "Inspect", load: () => import("./commands/show.ts") },
   log: { group: "Inspect", load: () => import("./commands/log.ts") },
   steps: { group: "Inspect", load: () => import("./commands/steps.ts") },
+  export: { group: "Inspect", load: () => import("./commands/export.ts") },
   diff: { group: "Inspect", load: () => import("./commands/diff.ts") },
   strace: { group: "Inspect", load: () => import("./commands/strace.ts") },
   cat: { group: "Inspect", load: () => import("./commands/cat.ts") },

@@ -54,6 +54,9 @@ export function RunView({ uuid, view, chosen }: RunViewProps) {
         <span>{elapsed(timeOf(run))}</span>
         <span>{count(run.tokens_used)} tokens</span>
         <span>{cost(run.cost_usd)}</span>
+        <a href={`/api/export?uuid=${uuid}`} download>
+          Export as one file
+        </a>
       </p>
       <p class="doing" role="status">
         {stateText(run)}

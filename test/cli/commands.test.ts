@@ -144,6 +144,7 @@ describe("every command", () => {
         "version",
         "wait",
         "dashboard",
+        "export",
         "compose",
         "compose down",
         "compose graph",
@@ -250,6 +251,7 @@ describe("every command that shows or changes what exists", () => {
     cat: ["/proc/7/status"],
     "compose up": ["-f", "graph.yaml"],
     "cron add": ["@daily", "look"],
+    export: ["7", "--html", "run.html"],
   };
 
   test.each(COMMANDS.filter(([words, { run }]) => run !== undefined && !RUNS.has(words)))(

@@ -52,8 +52,6 @@ describe("a command line without a command", () => {
     [["schedule", "fix it"], 'rnix cron add "fix it"'],
     [["todos"], "rnix tasks"],
     [["top"], "rnix ps"],
-    [["export"], "rnix log"],
-    [["export", "3"], "rnix log 3"],
     [["update"], "git pull && npm run install:bin"],
     [["auth", "login"], "rnix setup"],
     [["login"], "rnix setup"],
@@ -84,7 +82,7 @@ describe("a command line without a command", () => {
     const words =
       "run exec start ask prompt stop halt interrupt cancel abort end terminate status stat info inspect";
     const more =
-      "describe list ls jobs runs history fork branch retry restart talk revert rollback changes questions reply unpause follow watch tail trace schedule schedules todo todos remember sessions top export";
+      "describe list ls jobs runs history fork branch retry restart talk revert rollback changes questions reply unpause follow watch tail trace schedule schedules todo todos remember sessions top";
     const last = "grant revoke login auth configure onboard settings rm clean prune example";
     for (const word of `${words} ${more} ${last}`.split(" ").filter((one) => !Object.hasOwn(COMMANDS, one))) {
       for (const args of [[], ["3"]]) {

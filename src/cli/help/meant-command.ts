@@ -30,7 +30,6 @@ const MEANT: readonly Meant[] = [
   { words: "todo todos", command: "tasks", to: "see the tasks of a run" },
   { words: "remember", command: "memory add", to: "let agents remember something", alone: "memory" },
   { words: "top htop", command: "ps", to: "see what runs", takesNone: true },
-  { words: "export", command: "log", to: "print a run; > FILE after it writes that to a file" },
   {
     words: "update upgrade self-update",
     command: "",

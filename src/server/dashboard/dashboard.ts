@@ -125,6 +125,7 @@ export class Dashboard {
       return refused(401, "open it with the address that rnix dashboard prints");
     if (url.pathname === "/api/changes") return this.#changes(request);
     if (url.pathname === "/api/run_events") return this.#runEvents(request, url);
+    if (url.pathname === "/api/export") return this.#export(request, url);
     if (url.pathname.startsWith("/api/")) return this.#call(request, url);
     return file((await pageFiles()).get(url.pathname === "/" ? "/index.html" : url.pathname));
   }
@@ -195,7 +196,7 @@ export class Dashboard {
     const load = all.find(([known]) => known === name)?.[1];
     if (load === undefined) throw new SyscallError("NOT_FOUND", `There is no method ${name}.`);
     const { run } = await load();
-    const caller: Caller = { unit: () => undefined, service: () => null, gone: peer.gone };
+    const caller = callerOf(peer.gone);
     const call = { payload, services: this.#services(), caller, peer, id: undefined, take: () => undefined };
     await run({ ...call, accepted: false });
   }
@@ -209,12 +210,33 @@ export class Dashboard {
     return new Response(eventStream(work, request.signal), { headers });
   }
 
+  /** A run as an HTML file to keep. */
+  async #export(request: Request, url: URL): Promise<Response> {
+    const uuid = url.searchParams.get("uuid") ?? "";
+    const disposition = `attachment; filename="run-${uuid.replace(/\W/g, "").slice(0, 12)}.html"`;
+    const type = "text/html; charset=utf-8";
+    const { exportStream } = await import("./export-stream.ts");
+    try {
+      const file = await exportStream(uuid, this.#services(), callerOf(request.signal));
+      const headers = { ...HEADERS, "content-type": type, "content-disposition": disposition };
+      return new Response(file, { headers });
+    } catch (thrown) {
+      if (!(thrown instanceof SyscallError)) throw thrown;
+      return refused(422, thrown.message);
+    }
+  }
+
   /** Server-sent events: the live processes and open questions, whole at first, then what has changed. */
   #changes(request: Request): Response {
     this.#feed ??= new ChangeFeed(this.#services(), this.#clock);
     const headers = { ...HEADERS, "content-type": "text/event-stream" };
     return new Response(this.#feed.open(request.signal), { headers });
   }
+}
+
+/** The user, at a browser. */
+function callerOf(gone: AbortSignal): Caller {
+  return { unit: () => undefined, service: () => null, gone };
 }
 
 function file(found: PageFile | undefined): Response {

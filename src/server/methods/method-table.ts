@@ -20,6 +20,7 @@ export const METHODS = {
   replay: async () => (await import("./replay.ts")).replay,
   compare_runs: async () => (await import("./compare-runs.ts")).compareRuns,
   export_script: async () => (await import("./export-script.ts")).exportScript,
+  export_html: async () => (await import("./export-html.ts")).exportHtml,
   background_call: async () => (await import("./background-call.ts")).backgroundCall,
   stop_unit: async () => (await import("./stop-unit.ts")).stopUnit,
   unit_output: async () => (await import("./unit-output.ts")).unitOutput,

@@ -80,6 +80,9 @@ describe("who may come in", () => {
   });
 });
 
+/** Of the form of a key, and none. */
+const TOKEN = `ghp_${"aB3dE6gH9jK2mN5pQ8sT1vW4xY7zC0fR"}k7Lq`;
+
 const PICTURE = join(import.meta.dir, "../../../docs/pictures/dashboard.png");
 
 const hasBrowser = installed("chromium");
@@ -134,7 +137,7 @@ describe.skipIf(!hasBrowser)("the page", () => {
       work: [
         calls(["Write", { path: "made.txt", content: "one\ntwo\n" }], ["Bash", { command: "exit 3" }]),
         calls(["Edit", { path: "made.txt", old_string: "two", new_string: "three" }]),
-        says("written"),
+        says(`<script>written with ${TOKEN}`),
       ],
     });
     await machine.ok(["spawn", "work", "--check", "true"]);
@@ -159,6 +162,18 @@ describe.skipIf(!hasBrowser)("the page", () => {
     await page.getByRole("img", { name: /^Calls: 3/ }).waitFor();
     await page.getByRole("img", { name: /^Context of each step/ }).waitFor();
     expect(await faultsOf(page)).toEqual([]);
+    const [download] = await Promise.all([page.waitForEvent("download"), go("Export as one file")]);
+    const html = await Bun.file(await download.path()).text();
+    expect(html).toStartWith("<!doctype html>");
+    expect(html).toContain("&lt;script&gt;written");
+    expect(html).toContain("[a GitHub token]");
+    expect(html).not.toContain(TOKEN);
+    expect(html).not.toContain("<script");
+    await machine.ok(["export", first, "--html", join(machine.elsewhere, "run.html")]);
+    expect(machine.read(join(machine.elsewhere, "run.html"))).toBe(html);
+    expect((await machine.run(["export", first, "--html", join(machine.elsewhere, "run.html")])).code).toBe(
+      64,
+    );
     await go("Syscalls");
     await page.getByRole("combobox", { name: "Syscall" }).selectOption("Write");
     await page.getByText(/^\d+ of \d+$/).waitFor();
