@@ -13,6 +13,7 @@ import { ChangeTracker } from "../../src/kernel/files/change-tracker.ts";
 import { FileStates } from "../../src/kernel/files/file-states.ts";
 import { WorkTree } from "../../src/kernel/files/git-work-tree.ts";
 import { Children } from "../../src/os/children.ts";
+import { FolderWatch } from "../../src/os/folder-watch.ts";
 import { ObjectStore } from "../../src/store/changes/object-store.ts";
 import type { Figure } from "../figure.ts";
 import { median } from "../measure.ts";
@@ -75,7 +76,14 @@ export async function snapshots(rounds: number): Promise<Figure[]> {
 async function begin(project: string, record: string, children: Children): Promise<ChangeTracker> {
   const store = new ObjectStore({ dir: record, maxBytes: 1 << 28 });
   const tree = await WorkTree.open({
-    ...{ dir: project, untrusted: [project], env: ENV, scratch: record, now: Date.now },
+    ...{
+      dir: project,
+      untrusted: [project],
+      env: ENV,
+      scratch: record,
+      watch: () => FolderWatch.open(),
+      now: Date.now,
+    },
     exec: (request) => children.exec({ uuid: "bench", spillDir: join(record, "spill") }, request),
   });
   const states = new FileStates({ put: (content) => store.put(content), most: 1 << 24, format: "sha1" });

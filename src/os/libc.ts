@@ -26,6 +26,10 @@ interface Libc {
   readable(fd: number): boolean;
   /** Gives the blocks of the first bytes of a file back, without moving what follows; false when not supported. */
   punchHole(fd: number, bytes: number): boolean;
+  /** inotify_init1(2). Returns a descriptor; -1 on failure. */
+  watchFiles(flags: number): number;
+  /** inotify_add_watch(2). `path` without its final zero byte. Returns a watch; -1 on failure. */
+  watchFolder(fd: number, path: Uint8Array, mask: number): number;
 }
 
 /** Opens the library at the first call, in about 2 ms; null where it is not available. */
@@ -57,6 +61,8 @@ const SYMBOLS = {
   getsid: { args: ["i32"], returns: "i32" },
   // memfd_create(2) by its number: older C libraries do not name it.
   syscall: { args: ["i64", "ptr", "u64"], returns: "i64" },
+  inotify_init1: { args: ["i32"], returns: "i32" },
+  inotify_add_watch: { args: ["i32", "ptr", "u32"], returns: "i32" },
   fallocate: { args: ["i32", "i32", "i64", "i64"], returns: "i32" },
   getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" },
 } as const;
@@ -121,6 +127,9 @@ function load(name: string): Libc | null {
       polled[1] = POLLIN;
       return symbols.poll(ptr(polled), 1n, 0) === 1;
     },
+    watchFiles: (flags) => symbols.inotify_init1(flags),
+    watchFolder: (fd, path, mask) =>
+      symbols.inotify_add_watch(fd, ptr(Buffer.concat([path, Buffer.alloc(1)])), mask),
     punchHole: (fd, bytes) => symbols.fallocate(fd, PUNCH_HOLE | KEEP_SIZE, 0n, BigInt(bytes)) === 0,
   };
 }

@@ -13,7 +13,7 @@ import { sameState } from "../../store/changes/same-state.ts";
 import { stateOfEntry } from "./committed-state.ts";
 import type { FileStates } from "./file-states.ts";
 import type { CallOptions } from "./git-repository.ts";
-import type { Listing, WorkTree } from "./git-work-tree.ts";
+import type { Listing, ListOptions, WorkTree } from "./git-work-tree.ts";
 import { type ChangeOf, type FoundChange, isEntry, MAX_PARALLEL, TreeSnapshot } from "./tree-snapshot.ts";
 
 /** Up to this number of files are read here; more are read by git, into a private index. */
@@ -48,6 +48,9 @@ interface ReportedWrite {
   before: Promise<FileState | null>;
   after: Promise<FileState | null> | undefined;
 }
+
+/** `quiet`: changes by other programs do not make the list incomplete. */
+type FlushOptions = ListOptions & { quiet?: boolean };
 
 /** In a git work tree it compares all files that are not ignored; elsewhere it knows what tools report. */
 export class ChangeTracker {
@@ -120,12 +123,12 @@ export class ChangeTracker {
 
   /** Records all changes so far; when it resolves, they are on disk. */
   async refresh(): Promise<void> {
-    await this.flush({ quiet: true });
+    await this.flush({ quiet: true, whole: true });
     await this.#recording;
   }
 
-  /** Compares. `quiet`: changes by other programs do not make the list incomplete. */
-  flush(call: CallOptions & { quiet?: boolean } = {}): Promise<void> {
+  /** Compares. */
+  flush(call: FlushOptions = {}): Promise<void> {
     this.#turn = this.#turn.then(() => this.#flush(call)).catch((thrown) => this.#failed(thrown));
     return this.#turn;
   }
@@ -160,7 +163,7 @@ export class ChangeTracker {
 
   /** The process has ended. */
   async end(call: CallOptions): Promise<void> {
-    await this.flush(call);
+    await this.flush({ ...call, whole: true });
     await this.#recording;
     this.#record({ t: "end", ts: this.#ts(), step: this.#step, complete: this.complete });
     await this.#tree?.close();
@@ -187,7 +190,7 @@ export class ChangeTracker {
   }
 
   /** Returns null when git fails. */
-  async #list(tree: WorkTree, call: CallOptions): Promise<Listing | null> {
+  async #list(tree: WorkTree, call: ListOptions): Promise<Listing | null> {
     const listing = await tree.list(call).catch((thrown: unknown) => {
       this.#ports.warn(`git: ${messageOf(thrown)}`);
       return null;
@@ -196,7 +199,7 @@ export class ChangeTracker {
     return listing;
   }
 
-  async #flush(call: CallOptions & { quiet?: boolean }): Promise<void> {
+  async #flush(call: FlushOptions): Promise<void> {
     await this.#recording;
     const step = this.#step;
     const found = this.#tree ? await this.#compare(this.#tree, step, call) : [];
@@ -204,11 +207,7 @@ export class ChangeTracker {
     this.#recording = this.#keep(found, call).catch((thrown) => this.#failed(thrown));
   }
 
-  async #compare(
-    tree: WorkTree,
-    step: number,
-    call: CallOptions & { quiet?: boolean },
-  ): Promise<FoundChange[]> {
+  async #compare(tree: WorkTree, step: number, call: FlushOptions): Promise<FoundChange[]> {
     const listing = await this.#list(tree, call);
     if (!listing) return [];
     const paths = this.#seen.changed(listing);

@@ -11,7 +11,7 @@ import { TimeSlices } from "../../store/files/time-slice.ts";
 import { FileStates } from "./file-states.ts";
 import { parseBatch } from "./git-contents.ts";
 import { type CallOptions, Git, type GitOptions, type OwnRepository } from "./git-repository.ts";
-import { contentOf, type IndexEntry, type Suspect, statOf, TreeScan } from "./tree-scan.ts";
+import { contentOf, type FolderWatch, type IndexEntry, type Suspect, statOf, TreeScan } from "./tree-scan.ts";
 import {
   indexBytes,
   openIndex,
@@ -38,7 +38,12 @@ const MAX_CONTENT_BYTES = 64 * 1024 ** 2;
 
 export interface WorkTreeOptions extends GitOptions {
   now(): number;
+  /** Opens what sees the changes of folders; null where nothing does. */
+  watch(): FolderWatch | null;
 }
+
+/** `whole`: looks at all files, not only at those that were seen to change. */
+export type ListOptions = CallOptions & { whole?: boolean };
 
 /** A listing: a version by file, such as its modification time, that changes with its content. */
 export interface Listing {
@@ -99,11 +104,11 @@ export class WorkTree {
    * Lists the files that are not ignored and differ from the index, or did once; null when that can't be known. git
    * runs only for names that an ignore pattern may match. `soon`: within 2 s.
    */
-  async list(call: CallOptions = {}): Promise<Listing | null> {
+  async list({ whole, ...call }: ListOptions = {}): Promise<Listing | null> {
     const isFirst = this.#scan === undefined;
     const scan = this.#scan ?? (await this.#begin(call));
     if (scan === null) return null;
-    if (!isFirst) await scan.again();
+    if (!isFirst) await scan.again(whole);
     const { errors = "" } =
       scan.unknown.size > 0 ? ((await this.#decide(scan, call)) ?? { errors: null }) : {};
     if (errors === null) return null;
@@ -124,7 +129,7 @@ export class WorkTree {
     const { index, format, root } = this.#repository;
     this.#ignored ??= await this.#ignorePatterns(call);
     const begun = await TreeScan.begin({
-      ...{ dir: this.#o.dir, root, format, patterns: this.#ignored, now: this.#o.now },
+      ...{ dir: this.#o.dir, root, format, patterns: this.#ignored, now: this.#o.now, watch: this.#o.watch },
       index: index && {
         bytes: await indexBytes(index.handle),
         mtimeMs: this.#isTaken ? Infinity : index.mtimeMs,
@@ -203,6 +208,7 @@ export class WorkTree {
     });
     if (taken === null) return false;
     await index?.handle.close();
+    this.#scan?.close();
     this.#scan = undefined;
     this.#isTaken = true;
     this.#repository = { ...this.#repository, index: taken };
@@ -266,6 +272,7 @@ export class WorkTree {
   }
 
   async close(): Promise<void> {
+    this.#scan?.close();
     await this.#repository.index?.handle.close();
   }
 

@@ -20,6 +20,8 @@ const PERMISSIONS = 0o7777;
 const EXECUTABLE = 0o100;
 const MAX_IGNORE_BYTES = 1024 ** 2;
 const IGNORE_FILE = ".gitignore";
+/** How often the folders of one run are watched once more, after some were moved or could not be watched. */
+const MAX_WATCHES = 50;
 
 /** A file as the index has it. */
 export interface IndexEntry {
@@ -40,6 +42,16 @@ interface ScanOptions {
   /** Ignore patterns that are in no file of the work tree. */
   patterns: string;
   now(): number;
+  /** Sees which folders change; null where nothing does. */
+  watch(): FolderWatch | null;
+}
+
+/** What sees the changes of folders, which are named as in `Folder`. */
+export interface FolderWatch {
+  add(path: string, name: string): void;
+  /** Names by folder since the last call; null when they are not known. */
+  look(): Map<string, Set<string>> | null;
+  close(): void;
 }
 
 /** A folder that is not ignored. */
@@ -97,6 +109,10 @@ export class TreeScan {
   /** The inodes of the files that were compared from the beginning. */
   readonly inodes = new Set<number>();
   #isBegun = false;
+  #watch: FolderWatch | null = null;
+  #watches = 0;
+  /** Files that change without an event of their folder, by path: submodules, and files with another name. */
+  readonly #unseen = new Map<string, { folder: Folder; number: number }>();
   /** False when something could not be read. */
   complete = true;
 
@@ -131,14 +147,24 @@ export class TreeScan {
     return { scan, suspects };
   }
 
-  /** Looks at everything again. */
-  async again(): Promise<void> {
+  /**
+   * Looks again at what the watch has seen to change. `whole`: at everything, as the first time, and where the watch does
+   * not know.
+   */
+  async again(whole = false): Promise<void> {
     this.#isBegun = true;
     this.#slices = new TimeSlices();
-    for (const folder of this.#folders.values()) {
-      this.#enter(folder);
-      for (const [i, name] of folder.names.entries()) this.#compare(folder, name, folder.numbers[i] ?? 0);
-      await this.#slices.pause();
+    const touched = this.#touched();
+    if (touched === null) this.#watchAll();
+    if (touched === null || whole) {
+      for (const folder of this.#folders.values()) {
+        this.#enter(folder);
+        for (const [i, name] of folder.names.entries()) this.#compare(folder, name, folder.numbers[i] ?? 0);
+        await this.#slices.pause();
+      }
+    } else {
+      for (const [path, names] of touched) this.#touch(this.#folder(path), names);
+      for (const [path, { folder, number }] of this.#unseen) this.#compare(folder, nameIn(path), number);
     }
     await this.#read();
     if (!this.#rulesChanged()) return;
@@ -150,6 +176,45 @@ export class TreeScan {
     }
     await this.#read();
     this.#rulesChanged();
+  }
+
+  close(): void {
+    this.#watch?.close();
+    this.#watch = null;
+  }
+
+  /** Names by folder; null when they are not known. */
+  #touched(): Map<string, Set<string>> | null {
+    const touched = this.#watch?.look() ?? null;
+    for (const [folder, names] of touched ?? [])
+      for (const name of names) if (this.#hidesMore(folder + name)) return null;
+    return touched;
+  }
+
+  /** Whether a folder that was gone is there again, or a file has a new name: its other one has no event. */
+  #hidesMore(path: string): boolean {
+    if (this.#folders.get(`${path}/`)?.isGone) return true;
+    const stat = statOf(this.#absolute(path));
+    return stat?.isFile() === true && stat.nlink > 1 && !this.#unseen.has(path);
+  }
+
+  /** Watches all folders from now on. */
+  #watchAll(): void {
+    this.close();
+    if (this.#watches++ < MAX_WATCHES) this.#watch = this.#o.watch();
+    for (const folder of this.#folders.values()) this.#watchFolder(folder);
+  }
+
+  #watchFolder({ path }: Folder): void {
+    if (!this.#watch) return;
+    const at = this.#absolute(path.slice(0, -1));
+    if (statOf(at)?.isDirectory()) this.#watch.add(at, path);
+  }
+
+  #touch(folder: Folder, names: ReadonlySet<string>): void {
+    this.#enter(folder);
+    for (const [i, name] of folder.names.entries())
+      if (names.has(name)) this.#compare(folder, name, folder.numbers[i] ?? 0);
   }
 
   /** git has decided about the unknown names. */
@@ -196,6 +261,7 @@ export class TreeScan {
     this.#stamps[number * 2 + 1] = stat?.size ?? 0;
     this.#facts[number * 2] = stat?.mode ?? 0;
     this.#facts[number * 2 + 1] = stat?.ino ?? 0;
+    this.#noteUnseen(folder, path, number, stat);
     if (stat && file.mode !== 0 && isSame(file, stat, index?.mtimeMs ?? 0)) return;
     const entry = this.#entry(number);
     // Nothing has replaced it: it has no content before.
@@ -212,8 +278,14 @@ export class TreeScan {
     if (this.#stamps[number * 2] === time && this.#stamps[number * 2 + 1] === size) return;
     this.#stamps[number * 2] = time;
     this.#stamps[number * 2 + 1] = size;
+    this.#noteUnseen(folder, path, number, stat);
     if (!this.dirty.has(path)) this.dirty.set(path, this.#entry(number));
     this.inodes.add(this.#facts[number * 2 + 1] ?? 0);
+  }
+
+  #noteUnseen(folder: Folder, path: string, number: number, stat: Stats | undefined): void {
+    const isSubmodule = this.#modes[number] === LINK_TO_REPOSITORY;
+    if (isSubmodule || (stat?.isFile() && stat.nlink > 1)) this.#unseen.set(path, { folder, number });
   }
 
   /** Of a submodule only what it has checked out is looked at. */
@@ -236,7 +308,9 @@ export class TreeScan {
   /** Notes the time of a folder before it is read. */
   #enter(folder: Folder): void {
     const stat = folder.above?.isGone ? undefined : statOf(this.#absolute(folder.path.slice(0, -1)));
+    const isBack = folder.isGone && stat?.isDirectory();
     folder.isGone = !stat?.isDirectory();
+    if (isBack) this.#watchFolder(folder);
     const time = stat?.ctimeMs ?? 0;
     if (folder.time !== time) folder.time = 0;
   }
@@ -326,6 +400,8 @@ export class TreeScan {
       ...{ path, above, names: [], numbers: [], others: new Set<string>(), time: 0, isGone: false },
     };
     this.#folders.set(path, folder);
+    // Before it is read: what is made in it later is seen.
+    this.#watchFolder(folder);
     this.#enter(folder);
     return folder;
   }

@@ -101,12 +101,14 @@ export class ChangedFiles {
     const { clock, warn } = this.#core;
     const windows = this.#windows;
     // A run that changes nothing needs none of it.
-    const [{ ChangeTracker }, { WorkTree }, { FileStates }] = await Promise.all([
+    const [{ ChangeTracker }, { WorkTree }, { FileStates }, { FolderWatch }] = await Promise.all([
       import("../files/change-tracker.ts"),
       import("../files/git-work-tree.ts"),
       import("../files/file-states.ts"),
+      import("../../os/folder-watch.ts"),
     ]);
-    const tree = await WorkTree.open(this.#options(proc)).catch(() => null);
+    const options = { ...this.#options(proc), watch: () => FolderWatch.open() };
+    const tree = await WorkTree.open(options).catch(() => null);
     const { project, limits } = proc.spec.opts;
     return ChangeTracker.begin(
       {
@@ -147,7 +149,7 @@ export class ChangedFiles {
     }
   }
 
-  #options(proc: Process): WorkTreeOptions {
+  #options(proc: Process): Omit<WorkTreeOptions, "watch"> {
     const { project, folders = [], env } = proc.spec.opts;
     return {
       dir: project.dir,

@@ -14,6 +14,7 @@ import { ChangeTracker } from "../../../src/kernel/files/change-tracker.ts";
 import { FileStates } from "../../../src/kernel/files/file-states.ts";
 import { WorkTree } from "../../../src/kernel/files/git-work-tree.ts";
 import type { Children } from "../../../src/os/children.ts";
+import { FolderWatch } from "../../../src/os/folder-watch.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import type { ChangeDraft } from "../../../src/store/changes/change-log.ts";
 import { ObjectStore } from "../../../src/store/changes/object-store.ts";
@@ -75,6 +76,7 @@ class Tracked implements AsyncDisposable {
       untrusted: [this.root],
       env,
       scratch,
+      watch: () => FolderWatch.open(),
       now: Date.now,
       exec,
     });

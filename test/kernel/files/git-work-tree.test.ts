@@ -17,6 +17,7 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { WorkTree } from "../../../src/kernel/files/git-work-tree.ts";
+import { FolderWatch } from "../../../src/os/folder-watch.ts";
 import { programsIn } from "../../support/programs.ts";
 
 /** A repository with one commit, a trap that any program or remote of the repository would spring, and a kernel's programs. */
@@ -74,6 +75,7 @@ class Repository implements AsyncDisposable {
       untrusted: [this.root],
       env: this.env,
       scratch: this.scratch,
+      watch: () => FolderWatch.open(),
       now: Date.now,
       exec: (request) => {
         this.ran.push(request.argv.slice(1).join(" "));
