@@ -143,7 +143,7 @@ export class ProcessManager {
   /** What a child inherits: the current provider with its remaining fallbacks, the environment, the folders. */
   inherited(pid: PID): InheritedOpts {
     const { spec, model } = this.#parts.table.get(pid);
-    const { base, confinement, effort, env, pluginKeys, envGiven, cwd, folders } = spec.opts;
+    const { base, confinement, effort, env, pluginKeys, boundSecrets, envGiven, cwd, folders } = spec.opts;
     const { attended, detached, outputs, verdicts } = spec.opts;
     return {
       base,
@@ -152,6 +152,7 @@ export class ProcessManager {
       effort,
       env,
       pluginKeys,
+      boundSecrets,
       envGiven,
       cwd,
       folders,

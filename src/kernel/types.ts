@@ -11,6 +11,7 @@ import type {
 } from "../options/definitions.ts";
 import type { OptionValues, ProcessOptions } from "../options/option-types.ts";
 import type { Effort, ImageRef, SyscallError } from "../plugin/index.ts";
+import type { BoundSecret } from "../proxy/bound-secret.ts";
 import type { AskVerdict } from "../run/ask-schema.ts";
 import type { Sandbox } from "../sandbox/level.ts";
 import type {
@@ -102,6 +103,8 @@ export interface SpawnOpts extends ProcessOptions {
   env: Record<string, string>;
   /** Keys of all providers that are known: what the process reads, prints and records does not show them. */
   secrets?: readonly string[];
+  /** Secrets that its programs know by placeholders. */
+  boundSecrets?: readonly BoundSecret[];
   /** Keys that plugins name, by name; held in memory only. */
   pluginKeys?: Readonly<Record<string, string>>;
   /**
@@ -182,6 +185,7 @@ export type InheritedOpts = Pick<
   | "effort"
   | "env"
   | "pluginKeys"
+  | "boundSecrets"
   | "envGiven"
   | "cwd"
   | "folders"

@@ -9,6 +9,8 @@ export interface ConnectionReport {
   /** Bytes; absent: a driver made the connection. */
   sent?: number;
   received?: number;
+  /** The secrets whose placeholders were filled in: TLS was opened. */
+  secrets?: string[];
   /** The entry of the list that allowed it. */
   rule?: string;
   /** Why it was refused, and the entry that would allow it. */

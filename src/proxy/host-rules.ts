@@ -40,6 +40,18 @@ export function isLimited<Network extends readonly string[]>(
   return word !== ON;
 }
 
+/** Whether a list names all hosts that may be reached. */
+export function deniesByDefault(network: readonly string[] | undefined): boolean {
+  return isLimited(network) && entriesOf(network).every(({ host }) => host !== ANY);
+}
+
+/** Whether one of these entries names the port of the host. An entry without a port means `port`. */
+export function namesHost(entries: readonly string[], host: string, at: number, port: number): boolean {
+  return entriesOf(entries).some(
+    (entry) => (entry.port ?? port) === at && matches(entry.host, host.toLowerCase().replace(/\.$/, "")),
+  );
+}
+
 /** What a child may reach: nothing that its parent may not. */
 export function withinParent(parent: string[] | undefined, own: string[] | undefined): string[] | undefined {
   if (!isLimited(parent)) return own;

@@ -1,16 +1,19 @@
 /** The network of a run's programs: a namespace with nothing but loopback, whose only door is the run's proxy. */
 
-import { mkdirSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { withDeadline } from "../lib/cancellation.ts";
 import type { Clock } from "../lib/clock.ts";
+import { readRegularSync } from "../lib/regular-file.ts";
 import { type Child, type ExecRequest, SyscallError } from "../plugin/index.ts";
 import type { Resolve } from "./addresses.ts";
+import type { BoundSecret } from "./bound-secret.ts";
 import { BRIDGE } from "./bridge-mode.ts";
 import type { ConnectionReport } from "./connection-report.ts";
-import { proxyEnvironment } from "./environment.ts";
+import { proxyEnvironment, trustEnvironment } from "./environment.ts";
 import { hostRules, loopbackPorts } from "./host-rules.ts";
 import { RunProxy } from "./run-proxy.ts";
+import type { Redaction } from "./tls-opener.ts";
 
 interface DoorOptions {
   /** The values of the option `network`. */
@@ -22,6 +25,16 @@ interface DoorOptions {
   /** A folder of this run alone, for the socket. It is made, and removed at the end. */
   folder: string;
   report(report: ConnectionReport): void;
+  /** Secrets for hosts that the network lists, and a folder that programs can read. */
+  bound?: {
+    secrets: readonly BoundSecret[];
+    redaction: Redaction;
+    readable: string;
+    /** The environment of the programs, which may name further authorities. */
+    env: Readonly<Record<string, string>>;
+    /** Those of the servers, for tests. */
+    trusted?: string[];
+  };
   resolve: Resolve;
   clock: Clock;
   /** Fires when the run ends. */
@@ -63,9 +76,14 @@ export class NetworkDoor {
   readonly #env: Record<string, string>;
   #ended = false;
 
-  private constructor(argv: readonly string[], port: number, bridge: Child, close: () => void) {
+  private constructor(
+    argv: readonly string[],
+    env: Record<string, string>,
+    bridge: Child,
+    close: () => void,
+  ) {
     this.#argv = argv;
-    this.#env = proxyEnvironment(port);
+    this.#env = env;
     void bridge.exited().finally(() => {
       this.#ended = true;
       close();
@@ -78,9 +96,12 @@ export class NetworkDoor {
     if (programs === null) throw unavailable(MISSING);
     mkdirSync(o.folder, { recursive: true, mode: 0o700 });
     const path = join(o.folder, "proxy");
-    const proxy = await RunProxy.listen(path, await hostRules(o.network, o.resolve), o.report);
+    const opened = o.bound && (await openedHosts(o.bound, o));
+    const rules = await hostRules(o.network, o.resolve);
+    const proxy = await RunProxy.listen(path, rules, o.report, opened && { ...o.bound, ...opened });
     const close = (): void => {
       proxy.close();
+      opened?.close();
       rmSync(o.folder, { recursive: true, force: true });
     };
     try {
@@ -93,7 +114,8 @@ export class NetworkDoor {
       const [port, pid] = ready.split(" ").map(Number);
       if (!port || !pid) throw unavailable(ready.trim() || "the bridge ended");
       const enter = [programs.nsenter, `--target=${pid}`, "--user", "--net", "--preserve-credentials", "--"];
-      return new NetworkDoor(enter, port, bridge, close);
+      const env = { ...proxyEnvironment(port), ...opened?.env };
+      return new NetworkDoor(enter, env, bridge, close);
     } catch (thrown) {
       close();
       throw thrown;
@@ -105,6 +127,50 @@ export class NetworkDoor {
     if (this.#ended) throw unavailable("its bridge has ended");
     return { ...request, argv: [...this.#argv, ...request.argv], env: { ...request.env, ...this.#env } };
   }
+}
+
+/** What opens TLS for the hosts of secrets, and the environment in which programs trust it. */
+async function openedHosts(
+  { redaction, readable, trusted, secrets, env }: NonNullable<DoorOptions["bound"]>,
+  { clock, folder, report }: DoorOptions,
+) {
+  // Loaded with the first secret: most runs have none.
+  const [{ RunAuthority }, { TlsOpener }] = await Promise.all([
+    import("./certificates.ts"),
+    import("./tls-opener.ts"),
+  ]);
+  const authority = new RunAuthority(clock.now());
+  const opener = new TlsOpener({ authority, folder, redaction, report, trusted });
+  mkdirSync(readable, { recursive: true });
+  const files = { own: join(readable, "run-ca.pem"), all: join(readable, "run-ca-bundle.pem") };
+  const own = [textOf(env.NODE_EXTRA_CA_CERTS), authority.cert].join("\n");
+  writeFileSync(files.own, own);
+  writeFileSync(files.all, `${textOf(env.SSL_CERT_FILE) || (await systemAuthorities())}\n${own}`);
+  const close = (): void => {
+    opener.close();
+    for (const file of Object.values(files)) rmSync(file, { force: true });
+  };
+  return { secrets, opener, env: trustEnvironment(files), close };
+}
+
+/** Empty for a file that is not there. */
+function textOf(file: string | undefined): string {
+  return file !== undefined && existsSync(file) ? readRegularSync(file, MAX_AUTHORITIES).toString() : "";
+}
+
+const MAX_AUTHORITIES = 4 * 1024 ** 2;
+const SYSTEM_FILES = [
+  "/etc/ssl/certs/ca-certificates.crt",
+  "/etc/pki/tls/certs/ca-bundle.crt",
+  "/etc/ssl/ca-bundle.pem",
+  "/etc/ssl/cert.pem",
+];
+
+/** The certificates that programs trust without us, in PEM. */
+async function systemAuthorities(): Promise<string> {
+  const file = SYSTEM_FILES.find(existsSync);
+  if (file !== undefined) return textOf(file);
+  return (await import("node:tls")).rootCertificates.join("\n");
 }
 
 /** The first output of the bridge: its line, or the error of what did not start it. */

@@ -3,11 +3,13 @@
 import { chmodSync } from "node:fs";
 import { connect, createServer, isIP, type Server, type Socket } from "node:net";
 import { messageOf } from "../lib/error-detail.ts";
+import type { BoundSecret } from "./bound-secret.ts";
 import { type Hello, readHello } from "./client-hello.ts";
 import { type ConnectionReport, refusalText } from "./connection-report.ts";
-import type { Decision, HostRules } from "./host-rules.ts";
+import { type Decision, type HostRules, namesHost } from "./host-rules.ts";
 import { type ProxyRequest, readProxyRequest } from "./proxy-request.ts";
 import { SocketReader } from "./socket-reader.ts";
+import type { TlsOpener } from "./tls-opener.ts";
 
 const MAX_CONNECTIONS = 256;
 const DIAL_MS = 20_000;
@@ -15,15 +17,30 @@ const IDLE_MS = 10 * 60_000;
 const HELLO_MS = 10_000;
 const MAX_HELLO = 80 * 1024;
 
+const TLS_PORT = 443;
+
+/** Secrets, and what opens TLS for their hosts. */
+export interface BoundHosts {
+  secrets: readonly BoundSecret[];
+  opener: Pick<TlsOpener, "open">;
+}
+
 export class RunProxy {
   readonly #server: Server;
   readonly #rules: HostRules;
   readonly #report: (report: ConnectionReport) => void;
   readonly #open = new Set<Socket>();
 
-  private constructor(rules: HostRules, report: (report: ConnectionReport) => void) {
+  readonly #bound: BoundHosts | undefined;
+
+  private constructor(
+    rules: HostRules,
+    report: (report: ConnectionReport) => void,
+    bound: BoundHosts | undefined,
+  ) {
     this.#rules = rules;
     this.#report = report;
+    this.#bound = bound;
     this.#server = createServer({ allowHalfOpen: true }, (socket) => this.#accept(socket));
   }
 
@@ -32,8 +49,9 @@ export class RunProxy {
     path: string,
     rules: HostRules,
     report: (report: ConnectionReport) => void,
+    bound?: BoundHosts,
   ): Promise<RunProxy> {
-    const proxy = new RunProxy(rules, report);
+    const proxy = new RunProxy(rules, report, bound);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     proxy.#server.once("error", reject).listen(path, resolve);
     await promise;
@@ -91,9 +109,21 @@ export class RunProxy {
       fail(upstream);
       return;
     }
-    this.#track(upstream);
     report.address = upstream.remoteAddress;
-    await this.#join(request, reader, { socket, upstream, report });
+    const opened = request.head === undefined ? await this.#opened(request, upstream, report) : upstream;
+    this.#track(opened);
+    await this.#join(request, reader, { socket, upstream: opened, report });
+  }
+
+  /** In place of the server itself, where secrets are bound to it: what opens TLS. */
+  async #opened({ host, port }: ProxyRequest, upstream: Socket, report: ConnectionReport): Promise<Socket> {
+    const secrets = this.#bound?.secrets.filter(({ hosts }) => namesHost(hosts, host, port, TLS_PORT)) ?? [];
+    const { remoteAddress } = upstream;
+    if (!this.#bound || secrets.length === 0 || remoteAddress === undefined) return upstream;
+    upstream.destroy();
+    report.secrets = secrets.map(({ name }) => name);
+    const path = this.#bound.opener.open(host.toLowerCase().replace(/\.$/, ""), port, remoteAddress, secrets);
+    return await connected(connect({ path, allowHalfOpen: true }), path);
   }
 
   /** Sends both ways until both have ended. A TLS name that differs from the checked one ends the connection. */
@@ -162,9 +192,12 @@ async function dial(addresses: readonly string[], port: number): Promise<Socket>
 }
 
 function dialOne(host: string, port: number): Promise<Socket> {
+  return connected(connect({ host, port, allowHalfOpen: true }), `${host}:${port}`);
+}
+
+function connected(socket: Socket, name: string): Promise<Socket> {
   const { promise, resolve, reject } = Promise.withResolvers<Socket>();
-  const socket = connect({ host, port, allowHalfOpen: true });
-  const timer = setTimeout(() => socket.destroy(new Error(`${host}:${port} did not answer`)), DIAL_MS);
+  const timer = setTimeout(() => socket.destroy(new Error(`${name} did not answer`)), DIAL_MS);
   socket.once("connect", () => resolve(socket)).once("error", reject);
   return promise.finally(() => {
     clearTimeout(timer);

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { chmodSync } from "node:fs";
 import { dirname } from "node:path";
+import { RunAuthority } from "../../src/proxy/certificates.ts";
 import { installed } from "../support/installed.ts";
 import { Machine } from "./support/machine.ts";
 import { mcpJson } from "./support/mcp.ts";
@@ -98,6 +99,42 @@ describe.skipIf(!installed("bwrap", "nsenter", "curl"))("rnix spawn --network", 
     expect((await machine.run(["show", receiptOf(refused).uuid])).stdout).toContain(
       "2 connections, 2 refused or failed",
     );
+  });
+
+  test("sends a secret of the settings to its host; programs, records and the model have a placeholder", async () => {
+    const world = new RunAuthority(Date.now());
+    const seen: (string | null)[] = [];
+    await using api = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      tls: world.certificateOf("127.0.0.1"),
+      fetch: (request) => {
+        seen.push(request.headers.get("authorization"));
+        return new Response(`hello ${request.headers.get("authorization")}\n`);
+      },
+    });
+    await using machine = new Machine();
+    const at = `127.0.0.1:${api.port}`;
+    machine.config({ secrets: { API_TOKEN: { from: "env", hosts: [at] } } });
+    const get = `curl -sS -H "Authorization: Bearer $API_TOKEN" https://${at}/; echo "[$API_TOKEN]"`;
+    const model = await machine.play({ "use it": [bash(get), says("done")] });
+    const value = "a-secret-of-the-user-123";
+    const env = { API_TOKEN: value, NODE_EXTRA_CA_CERTS: machine.write("world.pem", world.cert) };
+    const ended = await machine.run(["spawn", "use it", "--network", at, "--output", "json"], { env });
+    const placeholder = "rnix-secret-API_TOKEN";
+    expect(toolResults(model.last).at(-1)).toBe(`hello Bearer ${placeholder}\n[${placeholder}]`);
+    expect(seen).toEqual([`Bearer ${value}`]);
+    const { uuid } = receiptOf(ended);
+    expect((await machine.run(["strace", uuid])).stdout).toContain('secrets=["API_TOKEN"]');
+    await machine.run(["spawn", "use it", "--network", at, "--sandbox", "required"], { env });
+    expect(toolResults(model.last).at(-1)).toBe(`hello Bearer ${placeholder}\n[${placeholder}]`);
+    const unlimited = await machine.run(["spawn", "use it", "--output", "json"], { env });
+    expect(receiptOf(unlimited).notices).toContainEqual(
+      expect.stringContaining("not given to programs: API_TOKEN"),
+    );
+    expect(toolResults(model.last).at(-1)).toContain("[]");
+    expect(seen).toHaveLength(2);
+    expect(machine.search(value)).toEqual([]);
   });
 
   test("where no namespace can be made, the run is not limited and says so", async () => {

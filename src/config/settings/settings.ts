@@ -7,7 +7,7 @@ import type { Setting } from "../../options/setting.ts";
 import { isSetting, SETTINGS, type SettingKey, type SettingValues } from "../../options/settings.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { type ConfigSources, refuseEscape } from "../config-sources.ts";
-import { formatLimit, limit, list, strict } from "../files/values.ts";
+import { formatLimit, limit, list, mapping, strict, text, variable } from "../files/values.ts";
 import { type Checked, readYaml, yamlError } from "../files/yaml.ts";
 import type { Project } from "../project/project.ts";
 import { asksTrust, classOf } from "../trust/project-keys.ts";
@@ -33,6 +33,8 @@ export interface Settings {
   allowAlways: AlwaysRule[];
   /** The settings of each plugin, by its name: the project's keys over the user's. */
   plugins: Record<string, Record<string, unknown>>;
+  /** The user's secrets for hosts, by the name of their variable. */
+  secrets: SecretSettings;
   /** What was left out because the project is not trusted, for the user to read. */
   withheld: string[];
   /** What trust is asked for in the project's file, trusted or not. */
@@ -97,6 +99,7 @@ export async function loadSettings(configSources: SettingsSources): Promise<Sett
       ...yourRules,
       ...(own ? alwaysRules(own) : []).filter(({ rule }) => !refused.has(alwaysPart(rule))),
     ],
+    secrets: user?.value.secrets ?? {},
     plugins: mergePlugins(user?.value.plugins, refused.has(CONFIG_PLUGINS) ? undefined : own?.value.plugins),
     withheld: withheld.map(({ says, file }) => `${says} in ${file}`),
     asked,
@@ -112,6 +115,7 @@ export function defaultSettings(): Settings {
     words: WORD_DEFAULTS,
     allowAlways: [],
     plugins: {},
+    secrets: {},
     withheld: [],
     asked: [],
     sources: new Map(),
@@ -180,6 +184,24 @@ const Plugins = z.lazy(() =>
   }),
 );
 
+const SECRETS = "secrets";
+
+/** Secrets that the proxy of a run sends to their hosts, by the name of their variable. */
+export const SecretSettings = z.lazy(() =>
+  mapping(
+    "variables",
+    strict({
+      /** `env`: the variable itself; else a file. */
+      from: z
+        .string()
+        .regex(/^(?:env|[~/].*)$/, 'expected "env", or the path of a file that begins with / or ~/'),
+      hosts: list("hosts", text("a host such as api.example.com")).min(1, "expected at least one host"),
+    }),
+    variable("expected the name of a variable"),
+  ),
+);
+type SecretSettings = z.infer<typeof SecretSettings>;
+
 /** The row of this file in the table of what a project may set. */
 const FILE = ".rnix/config.yaml";
 const KEYS = Object.keys(SETTINGS).filter(isSetting);
@@ -190,7 +212,9 @@ export const ConfigFile = z.lazy(() =>
     ...wordSchema(),
     [ALLOW_ALWAYS]: Rules.optional(),
     plugins: Plugins.optional(),
-  }).transform(({ plugins, allow_always, ...others }) => ({
+    [SECRETS]: SecretSettings.optional(),
+  }).transform(({ plugins, allow_always, secrets, ...others }) => ({
+    secrets: SecretSettings.optional().parse(secrets),
     allow_always: Rules.optional().parse(allow_always),
     plugins: Plugins.optional().parse(plugins),
     words: WordFile.parse(others),
@@ -208,12 +232,13 @@ type Key = SettingKey | WordKey | typeof ALLOW_ALWAYS;
 async function readConfig(file: string, project: Project | null): Promise<ConfigFile | null> {
   if (project) refuseEscape(file, project);
   const read = await readYaml(ConfigFile, file);
-  const misplaced = project && read?.value.numbers.find(({ key }) => classOf(FILE, key) === "yours alone");
+  const keys = [...(read?.value.numbers ?? []), ...(read?.value.secrets ? [{ key: SECRETS }] : [])];
+  const misplaced = project && keys.find(({ key }) => classOf(FILE, key) === "yours alone");
   if (read && misplaced) {
     throw yamlError(
       read.text,
       [misplaced.key],
-      `"${misplaced.key}" belongs into ~/.config/rnix/config.yaml: one daemon serves all projects`,
+      `"${misplaced.key}" belongs into ~/.config/rnix/config.yaml: ${misplaced.key === SECRETS ? "secrets are yours" : "one daemon serves all projects"}`,
       "key",
     );
   }

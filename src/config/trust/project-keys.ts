@@ -29,6 +29,7 @@ export const PROJECT_KEYS = {
     ...trusted("your value counts", "network", "taint"),
     ...trusted("you are asked for these calls; a rule of your own answer counts", "allow_always"),
     ...trusted("plugins get your settings alone", "plugins"),
+    ...userOnly("secrets", "secrets.*.from", "secrets.*.hosts"),
   },
   ".rnix/providers.yaml": {
     ...trusted("your choice of provider counts", "default_provider"),

@@ -228,9 +228,10 @@ export class OpenContexts {
     request: R,
   ): Promise<R> {
     // Loaded for the first program of a process that has a sandbox.
-    const sandboxed = proc.spec.opts.confinement
-      ? (await import("./confine.ts")).confined(proc, request, this.#ports)
-      : request;
+    const sandboxed = async (): Promise<R> =>
+      proc.spec.opts.confinement
+        ? (await import("./confine.ts")).confined(proc, request, this.#ports)
+        : request;
     return this.#ports.networks.confined(proc, sandboxed, (bridge) => this.#start(proc, bridge, {}));
   }
 

@@ -6,6 +6,7 @@ import type { RunWriter } from "../../store/runs/run-writer.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import type { DailyBudget } from "../budget/daily-budget.ts";
 import { toolPrefix } from "../mount/mount-tables.ts";
+import { secretLabels, secretVariables, withheldSecrets } from "../network/bound-secrets.ts";
 import type { ProcGroupManager } from "../proc-group-manager.ts";
 import { Process } from "../process/process.ts";
 import { bareAgent } from "../process/process-spec.ts";
@@ -175,6 +176,7 @@ export class ProcessBuilder {
     undo.push(() => budget.close());
     const record = reopened ?? this.#newRecord(opts, undo);
     const { uuid } = record;
+    const settled = { ...opts, ...settledOptions(agent, opts, parent) };
     const proc = new Process({
       pid: this.#parts.pids.next(),
       uuid,
@@ -186,12 +188,13 @@ export class ProcessBuilder {
       intent,
       kind,
       agent,
-      opts: { ...opts, ...settledOptions(agent, opts, parent) },
+      opts: settled.boundSecrets?.length ? { ...settled, env: secretVariables(settled) } : settled,
       namespace,
       permissions,
       secrets: new Secrets({
         // The shell of the process may print keys of the parent's environment.
         keys: [...(opts.secrets ?? []), ...(parent?.secrets.keys ?? [])],
+        labels: secretLabels(settled.boundSecrets),
         shared: this.#parts.fetchedKeys,
       }),
       record,
@@ -203,6 +206,7 @@ export class ProcessBuilder {
       clock: this.#parts.clock,
       progress: saved?.progress,
     });
+    if (!parent) proc.notices.push(...withheldSecrets(settled));
     if (opts.inputOrigin !== undefined) this.#parts.taint(proc, "input", opts.inputOrigin);
     leaveOutUnpriced(proc, above);
     table.add(proc);

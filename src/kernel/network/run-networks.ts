@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Clock } from "../../lib/clock.ts";
 import { type Child, type ExecRequest, SyscallError } from "../../plugin/index.ts";
 import { type ConnectionReport, refusalText } from "../../proxy/connection-report.ts";
-import { hostRules, isLimited } from "../../proxy/host-rules.ts";
+import { deniesByDefault, hostRules, isLimited } from "../../proxy/host-rules.ts";
 import type { NetworkDoor } from "../../proxy/network-door.ts";
 import type { Debugger } from "../debugger.ts";
 import { namedError } from "../errors/kernel-errors.ts";
@@ -36,17 +36,20 @@ export class RunNetworks {
     this.#ports = ports;
   }
 
-  /** The request for the program behind the door of the process. `start` starts a program that ends with it. */
+  /**
+   * The request for the program behind the door of the process. It is made when the door is open: a sandbox shows files
+   * of the door. `start` starts a program that ends with it.
+   */
   async confined<R extends Pick<ExecRequest, "argv" | "env">>(
     proc: Process,
-    request: R,
+    request: () => Promise<R>,
     start: (request: ExecRequest) => Promise<Child>,
   ): Promise<R> {
     const { network } = proc.spec.opts;
-    if (!isLimited(network)) return request;
+    if (!isLimited(network)) return request();
     const door = this.#doors.get(proc) ?? this.#open(proc, network, start);
     this.#doors.set(proc, door);
-    return (await door).confined(request);
+    return (await door).confined(await request());
   }
 
   /**
@@ -89,6 +92,8 @@ export class RunNetworks {
     exec: (request: ExecRequest) => Promise<Child>,
   ): Promise<NetworkDoor> {
     const { clock, network: ports } = this.#ports;
+    const { boundSecrets: secrets = [], env } = proc.spec.opts;
+    const bound = { secrets, env, redaction: proc.secrets, readable: proc.record.spillDir };
     try {
       if (!ports) throw new SyscallError("UNAVAILABLE", NO_LIMITS);
       // Loaded at its first use: most runs have no limit.
@@ -102,6 +107,7 @@ export class RunNetworks {
         folder: join(ports.folder, proc.uuid.slice(-12)),
         signal: proc.signal,
         report: (report) => this.#report(proc, report),
+        ...(secrets.length > 0 && deniesByDefault(network) && { bound }),
       });
     } catch (thrown) {
       this.#doors.delete(proc);

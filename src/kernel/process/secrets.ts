@@ -14,6 +14,8 @@ interface SecretsOptions {
   keys?: Iterable<string>;
   /** Keys that other runs fetch. */
   shared?: Secrets;
+  /** What is shown in place of some keys, by key. */
+  labels?: ReadonlyMap<string, string>;
 }
 
 /** Provider keys to redact in all that a process reads, prints and records. They are never written to disk. */
@@ -21,14 +23,19 @@ export class Secrets {
   readonly #first: readonly string[];
   readonly #given: readonly string[];
   readonly #shared: Secrets | undefined;
+  /** By each form of a key. */
+  readonly labels: ReadonlyMap<string, string>;
   #fetched: readonly string[] = [];
   #fetchedKeys: readonly string[] = [];
   #last: string | undefined;
   /** All keys; valid until another one is fetched. */
   #all: { fetched: readonly string[]; shared: readonly string[]; keys: readonly string[] } | undefined;
 
-  constructor({ keys = [], shared }: SecretsOptions = {}) {
-    this.#given = [...keys];
+  constructor({ keys = [], shared, labels = new Map() }: SecretsOptions = {}) {
+    this.#given = [...keys, ...labels.keys()];
+    this.labels = new Map(
+      [...labels].flatMap(([key, label]) => forms(key).map((form) => [form, label] as const)),
+    );
     this.#first = longestFirst(this.#given.flatMap(forms));
     this.#shared = shared;
   }
@@ -62,7 +69,7 @@ export class Secrets {
   }
 
   hide(text: string): string {
-    return redacted(text, this.keys);
+    return redacted(text, this.keys, this.labels);
   }
 
   /** Returns the error with redacted text, and without its cause if that shows a key. */
@@ -100,9 +107,9 @@ class RedactedText {
 
   /** Returns the text that can be shown now. Fewer characters than the longest key are held back. */
   push(piece: string): string {
-    const { keys, plain } = this.#secrets;
+    const { keys, plain, labels } = this.#secrets;
     if (keys.length === 0 && this.#held === "") return piece;
-    const text = redacted(this.#held + piece, keys);
+    const text = redacted(this.#held + piece, keys, labels);
     const at = startOfKey(text, plain);
     this.#held = text.slice(at);
     return text.slice(0, at);
@@ -121,10 +128,12 @@ class RedactedBytes {
   readonly #secrets: Secrets;
   #known: readonly string[] = [];
   #keys: readonly string[] = [];
+  readonly #labels: ReadonlyMap<string, string>;
   #held = EMPTY;
 
   constructor(secrets: Secrets) {
     this.#secrets = secrets;
+    this.#labels = new Map([...secrets.labels].map(([key, label]) => [inLatin1(key), label]));
   }
 
   push(piece: Uint8Array): Uint8Array {
@@ -133,7 +142,10 @@ class RedactedBytes {
     const bytes = this.#held.length === 0 ? viewOf(piece) : Buffer.concat([this.#held, piece]);
     this.#held = EMPTY;
     if (!keys.some((key) => bytes.includes(key, 0, "latin1"))) return this.#holdBack(bytes, keys);
-    return this.#holdBack(Buffer.from(redacted(bytes.toString("latin1"), keys), "latin1"), keys);
+    return this.#holdBack(
+      Buffer.from(redacted(bytes.toString("latin1"), keys, this.#labels), "latin1"),
+      keys,
+    );
   }
 
   end(): Uint8Array {
@@ -156,7 +168,7 @@ class RedactedBytes {
     const { keys } = this.#secrets;
     if (keys !== this.#known) {
       this.#known = keys;
-      this.#keys = keys.map((key) => Buffer.from(key).toString("latin1"));
+      this.#keys = keys.map(inLatin1);
     }
     return this.#keys;
   }
@@ -197,8 +209,16 @@ function longestFirst(keys: readonly string[]): readonly string[] {
   return [...new Set(keys)].toSorted((a, b) => b.length - a.length);
 }
 
-function redacted(text: string, keys: readonly string[]): string {
-  return keys.reduce((shown, key) => (shown.includes(key) ? shown.replaceAll(key, HIDDEN) : shown), text);
+function redacted(text: string, keys: readonly string[], labels: ReadonlyMap<string, string>): string {
+  return keys.reduce(
+    (shown, key) => (shown.includes(key) ? shown.replaceAll(key, () => labels.get(key) ?? HIDDEN) : shown),
+    text,
+  );
+}
+
+/** The text in UTF-8, with one character for each byte. */
+function inLatin1(text: string): string {
+  return Buffer.from(text).toString("latin1");
 }
 
 /** Where at the end of the text a key may begin; its length when none does. */

@@ -35,11 +35,13 @@ import { TAINT_POLICIES } from "../../lib/taint.ts";
 import { processOptions } from "../../options/process-options.ts";
 import type { HostLease } from "../../plugin/host/lease.ts";
 import { type ListedModel, type OpenContext, SyscallError } from "../../plugin/index.ts";
+import type { BoundSecret } from "../../proxy/bound-secret.ts";
 import { isLimited, withinParent } from "../../proxy/host-rules.ts";
 import { sandboxText } from "../../sandbox/level.ts";
 import type { SandboxProbe } from "../../sandbox/probe.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import { readAttachments } from "./attachments.ts";
+import { boundSecretsOf } from "./bound-secrets.ts";
 import { chooseSandbox, refuseUnconfined } from "./choose-sandbox.ts";
 import { type GivenRules, narrowedServers } from "./narrowed-servers.ts";
 import { refuseRequest, requireCommands, requireValidSchema } from "./refuse-spawn.ts";
@@ -161,7 +163,10 @@ export async function planSpawn(
           probe: () => ports.sandbox(request.env),
           warn: (text) => void notices.push(text),
         });
-    const environment = environmentOf(grounds, providers, devices, notices);
+    const boundSecrets = parent
+      ? parent.boundSecrets
+      : boundSecretsOf(settings.secrets, [request.env, fileEnv], notices);
+    const environment = environmentOf(grounds, providers, devices, boundSecrets ?? [], notices);
     requireCommands([...agent.checks, ...(request.check ?? [])], environment.env);
     prepareProject(project);
     if ((await ports.remember(project)) && doc?.unread !== undefined)
@@ -178,6 +183,7 @@ export async function planSpawn(
         // Its skills name files there.
         folders: base === null ? attached.folders : [...new Set([...attached.folders, base.dir])],
         ...environment,
+        boundSecrets,
         projectDoc: doc?.text,
         input: attached.text && new Secrets({ keys: environment.secrets }).hide(attached.text),
         parentPid: parent?.pid,
@@ -298,10 +304,12 @@ function environmentOf(
   { request, parent, known: { envHad }, workspace, fileEnv, ports }: Grounds,
   providers: Providers,
   devices: HostLease,
+  boundSecrets: readonly BoundSecret[],
   notices: string[],
 ): Pick<SpawnOpts, "env" | "pluginKeys"> & { secrets: string[] } {
   const given = runEnvironment(request.env, {
-    ...{ providers, devices, userEnv: fileEnv, fetched: ports.keys.fetched },
+    ...{ providers, devices, userEnv: fileEnv },
+    fetched: [...ports.keys.fetched, ...boundSecrets.map(({ value }) => value)],
     // A run must not choose the keys of its child's plugins.
     pluginEnv: parent && (parent.pluginKeys ?? {}),
   });

@@ -1,0 +1,38 @@
+/** Reads the secrets that the user's settings bind to hosts. */
+
+import { namedKeys } from "../../config/environment/environment.ts";
+import type { Env } from "../../config/environment/paths.ts";
+import { readText } from "../../config/files/file.ts";
+import type { Settings } from "../../config/settings/settings.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { BoundSecret } from "../../proxy/bound-secret.ts";
+
+/** A shorter text can't be hidden. */
+const MIN_SECRET = 8;
+
+/** The values of the user's secrets. One that is not there is left out, with a notice. */
+export function boundSecretsOf(
+  settings: Settings["secrets"],
+  envs: readonly Env[],
+  notices: string[],
+): BoundSecret[] | undefined {
+  const found = Object.entries(settings).flatMap(([name, { from, hosts }]) => {
+    const value = from === "env" ? namedKeys([name], envs)[name] : secretIn(from, envs);
+    if (value !== undefined && value.length >= MIN_SECRET) return [{ name, value, hosts }];
+    const where = from === "env" ? "the variable is not set" : `${from} holds none`;
+    notices.push(`the secret ${name} is left out: ${where}; expected at least ${MIN_SECRET} characters`);
+    return [];
+  });
+  return found.length === 0 ? undefined : found;
+}
+
+/** The first line of a file. */
+function secretIn(file: string, [env]: readonly Env[]): string | undefined {
+  const path = file.replace(/^~(?=\/)/, env?.HOME ?? "");
+  try {
+    return readText(path)?.split("\n")[0]?.trim();
+  } catch (thrown) {
+    if (thrown instanceof SyscallError) return undefined;
+    throw thrown;
+  }
+}
