@@ -85,13 +85,15 @@ export class User {
     this.#project = join(folder, "project");
     for (const one of [this.#home, this.#runtime, join(this.#project, ".rnix")])
       mkdirSync(one, { recursive: true, mode: 0o700 });
+    this.configure("");
   }
 
   /** Writes the user's own settings: those of a project that was not asked about raise no limit. */
   configure(yaml: string): void {
     const folder = join(this.#home, ".config/rnix");
     mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, "config.yaml"), yaml);
+    // Measured without: a figure names its sandbox by a flag.
+    writeFileSync(join(folder, "config.yaml"), `sandbox: off\n${yaml}`);
   }
 
   /** Makes the project a git work tree of this number of files, in folders of 50, older than its index. */

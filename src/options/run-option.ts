@@ -38,7 +38,7 @@ export interface RunOption {
   /** It is a key of config.yaml, too. */
   setting?: Setting;
   /** It is a key of config.yaml with words; this is its value there without one, and its description. */
-  words?: { default: string; about: string };
+  words?: { default: string; about: string; choices?: readonly string[] };
   /** It is a key of agent.yaml. */
   agent?: true;
   /** It is a key of a supervisor's child in init.yaml. */

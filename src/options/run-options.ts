@@ -22,7 +22,7 @@ const DENY = "refuse these tools";
 const NETWORK =
   "what programs of the run reach: on, off, or hosts such as example.com, *.example.com, example.com:443";
 const SANDBOX =
-  "run its programs in a sandbox: where one can be made, always (else exit 69), or not (the default)";
+  "run its programs in a sandbox: where one can be made (the default without a terminal), always, or not";
 const SANDBOX_LEVEL =
   "what programs in the sandbox may write: the project, or only a private temporary folder";
 const TAINT =
@@ -142,12 +142,19 @@ export const RUN_OPTIONS = {
   sandbox: {
     kind: "choice",
     choices: ["auto", "required", "off"],
+    words: {
+      choices: ["unattended", "auto", "required", "off"],
+      default: "unattended",
+      about:
+        "a sandbox for the programs of a run: auto, required, off; unattended: auto without a terminal, else off",
+    },
     agent: true,
     help: { spawn: SANDBOX, chat: SANDBOX },
   },
   sandbox_level: {
     kind: "choice",
     choices: ["project", "read-only"],
+    words: { default: "project", about: "what programs in a sandbox may write: project or read-only" },
     agent: true,
     help: { spawn: SANDBOX_LEVEL, chat: SANDBOX_LEVEL },
   },

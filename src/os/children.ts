@@ -43,8 +43,8 @@ interface ProgramOwner {
   clock?: Pick<Clock, "timer">;
   /** Makes a redactor for one output stream. */
   redactor?(): Redactor;
-  /** Its programs are in PID namespaces of their own. */
-  isConfined?: boolean;
+  /** The command line of a program that is in a sandbox, as it was asked for; its PID namespace is another. */
+  confined?: readonly string[] | undefined;
 }
 
 export interface ChildrenOptions {
@@ -222,7 +222,7 @@ export class Children {
     } as const;
     let own: RunningChild;
     try {
-      own = this.#start({ ...owner, unit, isConfined: false }, request, "unit");
+      own = this.#start({ ...owner, unit, confined: undefined }, request, "unit");
     } catch (thrown) {
       release.ended();
       throw thrown;
@@ -335,7 +335,16 @@ export class Children {
     const given = this.#o.ownProgram?.onPath(request.env ?? {}) ?? request.env ?? {};
     const env = environment(given, { uuid: owner.uuid, callKey }, id);
     const at = new Date().toISOString();
-    this.#ledger.intent({ id, uuid: owner.uuid, call: owner.call, unit: owner.unit, mark, argv, cwd, at });
+    this.#ledger.intent({
+      id,
+      uuid: owner.uuid,
+      call: owner.call,
+      unit: owner.unit,
+      mark,
+      argv: [...(owner.confined ?? argv)],
+      cwd,
+      at,
+    });
 
     let child: RunningChild | undefined;
     let start: { started: Spawned; marked: boolean };
@@ -372,7 +381,7 @@ export class Children {
       graceMs: (typeof request.life === "string" ? owner.graceMs : undefined) ?? this.#o.graceMs,
       quietMs: this.#o.quietMs ?? QUIET_MS,
       timeoutMs: request.timeoutMs,
-      isConfined: owner.isConfined,
+      isConfined: owner.confined !== undefined,
       // A shared program outlives the process that started it.
       clock: (typeof request.life === "string" ? owner.clock : undefined) ?? realClock,
       orphans: (of) => this.#orphans.of(of),

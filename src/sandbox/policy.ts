@@ -39,6 +39,8 @@ export function mountsOf(scope: SandboxScope): Mount[] {
   const given = [project, ...folders].filter(existsSync);
   const homes = [...new Set([env.HOME, scope.userHome])].filter(isFolder);
   const privateHomes = homes.filter((home) => given.every((folder) => innerPath(folder, home) === null));
+  // Such as the project of `rnix demo`.
+  const inOwn = given.filter((folder) => own.some((path) => innerPath(path, folder)));
   const openHomes = homes.filter((home) => !privateHomes.includes(home));
   return [
     ...["/tmp", "/var/tmp"].filter(isFolder).map((to) => bindWrite(temp, to)),
@@ -47,9 +49,11 @@ export function mountsOf(scope: SandboxScope): Mount[] {
     ...(scope.isRoot ? closedToRoot(homes, given) : []),
     ...privateHomes.flatMap((home) => homeMounts(home, scope.home)),
     ...pathMounts(env, homes),
-    ...given.flatMap((folder) => givenMounts(folder, level)),
+    ...given.filter((folder) => !inOwn.includes(folder)).flatMap((folder) => givenMounts(folder, level)),
     ...openHomes.flatMap((home) => SECRETS_IN_HOME.map((name) => join(home, name)).flatMap(hiddenIfThere)),
     ...[...own, ...runtimeFolders(env)].flatMap(hiddenIfThere),
+    ...inOwn.flatMap((folder) => givenMounts(folder, level)),
+    ...own.filter((path) => inOwn.some((folder) => innerPath(folder, path))).flatMap(hiddenIfThere),
     ...readable.filter(existsSync).map((path) => bindRead(path)),
     ...(existsSync(scope.socket) ? [bindWrite(scope.socket)] : []),
     bindRead(scope.binary, join(BINARY_DIR, "rnix")),

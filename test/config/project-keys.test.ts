@@ -397,7 +397,8 @@ function isAtItsMaximum(key: string): boolean {
 function atLeast(key: string): string {
   if (key === "on_ask") return "sh evil.sh";
   if (key === "network") return "evil.example";
-  if (key === "taint") return "off";
+  if (key === "taint" || key === "sandbox") return "off";
+  if (key === "sandbox_level") return "read-only";
   const setting = Object.entries(SETTINGS).find(([name]) => name === key)?.[1];
   if (setting?.measure === "duration" || setting?.measure === "age") return "1s";
   return setting?.measure === "size" ? "2KiB" : "7";

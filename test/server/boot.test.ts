@@ -36,7 +36,15 @@ function request(home: Home, model: ModelServer | null, more: Partial<SpawnReque
     ...home.env,
     ...(model && { OPENAI_BASE_URL: model.openaiUrl, OPENAI_API_KEY: "sk-test-0123456789" }),
   };
-  return { intent: "read a.txt", cwd: home.project, provider: "openai", model: "m", env, ...more };
+  return {
+    intent: "read a.txt",
+    cwd: home.project,
+    provider: "openai",
+    model: "m",
+    sandbox: "off",
+    env,
+    ...more,
+  };
 }
 
 async function follow(client: Client, spawn: SpawnRequest): Promise<StreamEvent[]> {

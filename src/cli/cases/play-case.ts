@@ -1,6 +1,7 @@
 /** Plays one recorded case in a new folder, and compares its end. */
 
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SyscallError } from "../../plugin/index.ts";
@@ -68,9 +69,17 @@ export async function playCase(
     if (error instanceof SyscallError) return result({ error: error.message });
     throw error;
   } finally {
-    if (!o.keep) rmSync(folder, { recursive: true, force: true });
+    if (!o.keep) await removed(folder);
   }
 }
+
+/** The run may still be removing its temporary folder there, which ends a removal early. */
+async function removed(folder: string): Promise<void> {
+  for (let tries = 0; tries < MAX_REMOVALS && existsSync(folder); tries++)
+    await rm(folder, { recursive: true, force: true });
+}
+
+const MAX_REMOVALS = 10;
 
 async function played(io: Io, session: Session, request: ReturnType<typeof scriptRequest>): Promise<Receipt> {
   const wire = await session.connect();

@@ -51,7 +51,8 @@ export const wordSchema = () => ({
   ...Object.fromEntries(WORD_OPTIONS.map((name) => [name, optionSchema(optionOf(name)).optional()])),
 });
 
-function optionSchema({ choices, hint = "TEXT" }: RunOption) {
+function optionSchema({ words, hint = "TEXT", ...option }: RunOption) {
+  const choices = words?.choices ?? option.choices;
   return choices ? choice(choices) : z.union([text(hint), texts()]);
 }
 

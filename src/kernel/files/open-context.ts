@@ -211,9 +211,11 @@ export class OpenContexts {
     const over = this.#ports.windows.begin(proc, "program");
     try {
       const redactor = (): Redactor => proc.secrets.byteStream();
-      const isConfined = proc.spec.opts.confinement !== undefined;
       const confined = await this.#confined(proc, { ...request, env });
-      const child = await this.#start(proc, confined, { call, callKey, redactor, isConfined });
+      const child = await this.#start(proc, confined, {
+        ...{ call, callKey, redactor },
+        confined: proc.spec.opts.confinement && request.argv,
+      });
       void child.exited().then(over, over);
       return child;
     } catch (thrown) {
@@ -246,10 +248,7 @@ export class OpenContexts {
   async #start(
     proc: Process,
     request: ExecRequest,
-    owner: Pick<
-      Parameters<KernelPorts["children"]["exec"]>[0],
-      "call" | "callKey" | "redactor" | "isConfined"
-    >,
+    owner: Pick<Parameters<KernelPorts["children"]["exec"]>[0], "call" | "callKey" | "redactor" | "confined">,
   ): Promise<Child> {
     if (proc.state !== "running") {
       throw new SyscallError("CLOSED", `Process ${proc.pid} has ended and starts no more programs.`);

@@ -206,7 +206,6 @@ function startProgram(
   const path = join(proc.record.unitDir, id);
   const [outFile, exitFile] = [`${path}.out`, `${path}.exit`];
   const output = OutputFile.create(outFile);
-  const isConfined = proc.spec.opts.confinement !== undefined;
   const over = beginEffects(proc);
   try {
     const child = children.startUnit(
@@ -216,7 +215,7 @@ function startProgram(
         spillDir: proc.record.spillDir,
         graceMs: limits.grace,
         identified: identifier(ports, proc, id),
-        isConfined,
+        confined: proc.spec.opts.confinement && argv,
       },
       {
         argv: ["/bin/sh", "-c", WRAPPER, "rnix-unit", exitFile, ...argv],

@@ -13,14 +13,22 @@ import type { Records } from "./records.ts";
 
 const PROBE_MS = 10_000;
 
-/** Loaded when it is first needed. What works is remembered; what does not may have been installed meanwhile. */
-function sandboxProbe(): SpawnPorts["sandbox"] {
-  let found: SandboxProbe | undefined;
-  return async (env) => {
-    if (found?.works) return found;
-    const { probeSandbox } = await import("../../sandbox/probe.ts");
-    found = await probeSandbox(env);
-    return found;
+/** What works is remembered for its PATH; what does not may have been installed meanwhile. */
+function sandboxPorts(): SpawnPorts["sandbox"] {
+  let found: { probe: SandboxProbe; path: string | undefined } | undefined;
+  let isShown = false;
+  return {
+    async probe(env) {
+      if (found?.probe.works && found.path === env.PATH) return found.probe;
+      const { probeSandbox } = await import("../../sandbox/probe.ts");
+      found = { probe: await probeSandbox(env), path: env.PATH };
+      return found.probe;
+    },
+    isFirstNotice() {
+      const isFirst = !isShown;
+      isShown = true;
+      return isFirst;
+    },
   };
 }
 
@@ -48,7 +56,7 @@ export function openPlanner(
       const { LIST_WAIT_MS, serviceModels } = await import("../catalog/probe-provider.ts");
       return serviceModels(choice, devices, place, { clock, children, waitMs: LIST_WAIT_MS });
     },
-    sandbox: sandboxProbe(),
+    sandbox: sandboxPorts(),
     services: (project: Project, type: string) => port.kernel.mounts.services(project, type),
     remember: (project: Project) => projects.remember(project),
     networkProblem() {

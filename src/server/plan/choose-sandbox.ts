@@ -1,32 +1,85 @@
 /** Decides the sandbox of a run: as requested, as the machine can, and never less than its parent's. */
 
 import type { Agent } from "../../config/agents/agents.ts";
+import type { Settings } from "../../config/settings/settings.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { type Sandbox, stricter } from "../../sandbox/level.ts";
+import { type Sandbox, type SandboxLevel, stricter } from "../../sandbox/level.ts";
 import type { SandboxProbe } from "../../sandbox/probe.ts";
 import type { PlacedSpawn } from "./request-defaults.ts";
 
 interface SandboxPorts {
-  /** What this machine can do. */
+  /** What this machine can make. */
   probe(): Promise<SandboxProbe>;
   warn(text: string): void;
+  /** True for the first time only: a notice about a default is shown once. */
+  isFirstNotice(): boolean;
+}
+
+const MODES = ["auto", "required", "off"] as const;
+
+export interface WantedSandbox {
+  mode: (typeof MODES)[number];
+  level: SandboxLevel;
+  /** No flag, agent or setting names it. */
+  isDefault: boolean;
+}
+
+/** A flag counts before the agent, the agent before the settings. */
+export function wantedSandbox(
+  request: PlacedSpawn,
+  agent: Pick<Agent, "sandbox" | "sandbox_level">,
+  { words }: Pick<Settings, "words">,
+): WantedSandbox {
+  const usual = words.sandbox_level === "read-only" ? words.sandbox_level : "project";
+  const level = request.sandbox_level ?? agent.sandbox_level ?? usual;
+  const mode = request.sandbox ?? agent.sandbox ?? MODES.find((one) => one === words.sandbox);
+  if (mode !== undefined) return { mode, level, isDefault: false };
+  const isAttended = request.attended && !request.env.CI && request.on_ask !== "deny";
+  return { mode: isAttended ? "off" : "auto", level, isDefault: true };
+}
+
+/** A child has the sandbox of its parent, or a stricter one. */
+interface ParentSandbox {
+  confinement?: Sandbox | undefined;
+}
+
+interface Grounds {
+  request: PlacedSpawn;
+  agent: Agent;
+  settings: Settings;
+  parent: ParentSandbox | undefined;
+  ports: {
+    sandbox: Pick<SandboxPorts, "isFirstNotice"> & { probe(env: PlacedSpawn["env"]): Promise<SandboxProbe> };
+  };
+}
+
+/** The sandbox of a planned run. `isUnconfined`: the model's program works outside of any. */
+export async function sandboxOf(
+  { request, agent, settings, parent, ports }: Grounds,
+  isUnconfined: boolean,
+  notices: string[],
+): Promise<Sandbox | undefined> {
+  const wanted = wantedSandbox(request, agent, settings);
+  if (isUnconfined) return refuseUnconfined(wanted, parent);
+  return chooseSandbox(wanted, parent, {
+    ...ports.sandbox,
+    probe: () => ports.sandbox.probe(request.env),
+    warn: (text) => void notices.push(text),
+  });
 }
 
 /** Undefined: none. Fails with UNAVAILABLE where one is required and can't be made. */
 export async function chooseSandbox(
-  request: PlacedSpawn,
-  agent: Agent,
-  parent: Sandbox | undefined,
-  { probe, warn }: SandboxPorts,
+  { mode, level, isDefault }: WantedSandbox,
+  parent: ParentSandbox | undefined,
+  { probe, warn, isFirstNotice }: SandboxPorts,
 ): Promise<Sandbox | undefined> {
-  const level = request.sandbox_level ?? agent.sandbox_level ?? "project";
-  if (parent) return { ...parent, level: stricter(parent.level, level) };
-  const wanted = request.sandbox ?? agent.sandbox ?? "off";
-  if (wanted === "off") return undefined;
+  if (parent?.confinement) return { ...parent.confinement, level: stricter(parent.confinement.level, level) };
+  if (mode === "off" || (isDefault && parent)) return undefined;
   const found = await probe();
   if (found.works) return { level, mechanism: found.mechanism, program: found.program };
-  if (wanted === "auto") {
-    warn(`no sandbox: ${found.why}. To have one, ${found.advice}`);
+  if (mode === "auto") {
+    if (!isDefault || isFirstNotice()) warn(`no sandbox: ${found.why}. To have one, ${found.advice}`);
     return undefined;
   }
   throw new SyscallError(
@@ -36,12 +89,8 @@ export async function chooseSandbox(
 }
 
 /** The program of such a model has rights of its own. */
-export function refuseUnconfined(
-  request: Pick<PlacedSpawn, "sandbox">,
-  agent: Pick<Agent, "sandbox">,
-  parent: Sandbox | undefined,
-): undefined {
-  if (parent === undefined && (request.sandbox ?? agent.sandbox) !== "required") return undefined;
+export function refuseUnconfined({ mode }: WantedSandbox, parent: ParentSandbox | undefined): undefined {
+  if (parent?.confinement === undefined && mode !== "required") return undefined;
   throw new SyscallError(
     "UNAVAILABLE",
     "A sandbox is required, and the model's program would work outside of it. Choose another provider, or --sandbox auto.",

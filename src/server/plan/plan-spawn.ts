@@ -42,7 +42,6 @@ import type { SandboxProbe } from "../../sandbox/probe.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import { readAttachments } from "./attachments.ts";
 import { boundSecretsOf } from "./bound-secrets.ts";
-import { chooseSandbox, refuseUnconfined } from "./choose-sandbox.ts";
 import { type GivenRules, narrowedServers } from "./narrowed-servers.ts";
 import { refuseRequest, requireCommands, requireValidSchema } from "./refuse-spawn.ts";
 import { type PlacedSpawn, parentUuid } from "./request-defaults.ts";
@@ -78,8 +77,11 @@ export interface SpawnPorts {
     devices: Namespace,
     place: Pick<OpenContext, "project" | "cwd" | "env">,
   ): Promise<ListedModel[]>;
-  /** What sandbox this machine can make. */
-  sandbox(env: Env): Promise<SandboxProbe>;
+  sandbox: {
+    /** What sandbox this machine can make. */
+    probe(env: Env): Promise<SandboxProbe>;
+    isFirstNotice(): boolean;
+  };
   /** Adds the project to the list of known projects. Returns whether the project is new. */
   remember(project: Project): Promise<boolean>;
   /** Why this machine can't limit the network of a run; null: it can. */
@@ -102,6 +104,7 @@ interface KnownSettings extends Pick<ProviderRequest, "byFlag" | "fallback" | "w
   envHad?: readonly string[];
 }
 
+const sandboxes = () => import("./choose-sandbox.ts");
 const scripts = () => import("../../config/workflows/workflows.ts");
 
 /** What a plan rests on: known before plugins are loaded, and allowed to the caller. */
@@ -157,12 +160,7 @@ export async function planSpawn(
     const network = await networkOf(grounds, notices);
     const isUnconfined = [provider, ...(provider.fallbacks ?? [])].some(({ unconfined }) => unconfined);
     if (isUnconfined) notices.push(UNCONFINED);
-    const confinement = isUnconfined
-      ? refuseUnconfined(request, agent, parent?.confinement)
-      : await chooseSandbox(request, agent, parent?.confinement, {
-          probe: () => ports.sandbox(request.env),
-          warn: (text) => void notices.push(text),
-        });
+    const confinement = await (await sandboxes()).sandboxOf(grounds, isUnconfined, notices);
     const boundSecrets = parent
       ? parent.boundSecrets
       : boundSecretsOf(settings.secrets, [request.env, fileEnv], notices);
@@ -286,7 +284,8 @@ async function networkOf(
   if (!isLimited(asked) || parent !== undefined) return {};
   const problem = await ports.networkProblem();
   if (problem === null) return isNew ? { network: asked } : {};
-  if ((request.sandbox ?? agent.sandbox) === "required") {
+  const { wantedSandbox } = await sandboxes();
+  if (wantedSandbox(request, agent, settings).mode === "required") {
     throw new SyscallError("UNAVAILABLE", `The network of this run can't be limited: ${problem}.`);
   }
   notices.push(`network not limited: ${problem}`);

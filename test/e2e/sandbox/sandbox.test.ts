@@ -182,6 +182,31 @@ describe.if(installed("bwrap"))("a run in a sandbox", () => {
   });
 });
 
+describe.if(installed("bwrap"))("a run that names no sandbox", () => {
+  const HOME = [bash("ls -d ~/.ssh; cat check-me"), says("done")];
+
+  test("has one without a person at a terminal: by pipe, in CI, as a job, with the check; not at a terminal", async () => {
+    await using machine = new Machine({ git: true });
+    machine.config({ sandbox: "unattended" });
+    mkdirSync(join(machine.home, ".ssh"));
+    machine.write("check-me", "here\n");
+    const model = await machine.play({ "do it": HOME });
+    writeKeys(machine);
+    const check = ["--check", "test ! -e ~/.ssh"];
+    const receipt = await machine.json(["spawn", "--no-stdin", "--output", "json", ...check, "do it"]);
+    expect(receipt).toMatchObject({ sandbox: "project (bubblewrap)", exit_code: 0, notices: [] });
+    expect(toolResults(model.last)[0]).toMatch(/No such file[\s\S]*here/);
+    await machine.ok(["cron", "add", "--name", "nightly", "--every", "1d", "do it"]);
+    await machine.ok(["cron", "run", "nightly"]);
+    await machine.until(["show", "2"], /sandbox +project \(bubblewrap\)/);
+    const line = async (flags: string[], env: Record<string, string> = {}): Promise<string> =>
+      (await machine.startAtTerminal(["spawn", ...flags, "do it"], { env }).done).screen;
+    expect(await line([])).toContain("sandbox none");
+    expect(await line(["--on-ask", "deny"])).toContain("sandbox project (bubblewrap)");
+    expect(await line([], { CI: "1" })).toContain("sandbox project (bubblewrap)");
+  });
+});
+
 describe("without bubblewrap", () => {
   /** A PATH with everything but bwrap. */
   function without(machine: Machine): string {

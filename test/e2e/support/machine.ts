@@ -60,6 +60,8 @@ const FOR_TESTS = {
   model_retries: 2,
   // Conversations ask by default; most tests are about something else.
   ask: "off",
+  // Commands of tests have no terminal, and many tests look at programs, their PIDs and their files from outside.
+  sandbox: "off",
 };
 
 /**

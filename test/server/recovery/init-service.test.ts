@@ -58,7 +58,7 @@ class Booting implements AsyncDisposable {
         keys: { of: unused, fetched: [] },
         parent: unused,
         models: unused,
-        sandbox: unused,
+        sandbox: { probe: unused, isFirstNotice: unused },
         services: unused,
         remember: unused,
         networkProblem: unused,
