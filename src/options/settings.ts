@@ -77,6 +77,15 @@ export const SETTINGS = {
     ...user("count", 10_000, "processes of the daemon at the same time, of all projects"),
     unlimited: true,
   },
+  program_processes: {
+    ...run("count", 1000, "processes of the programs of one process at the same time"),
+    min: 10,
+    max: 1_000_000,
+  },
+  program_memory: {
+    ...run("count", 50, "memory of the programs of one process together, in percent of the machine's"),
+    max: 100,
+  },
   shell_memory: { ...run("size", 64 * KIB, "a command's output kept in memory"), min: KIB, max: 16 * MIB },
   shell_disk: { ...run("size", 16 * MIB, "a command's output kept on disk"), min: KIB, max: 1024 * MIB },
   loop_threshold: {

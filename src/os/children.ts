@@ -19,6 +19,7 @@ import type { OwnProgram } from "./own-program.ts";
 import { ownerOfProcess, type ProcessOwner } from "./process-owner.ts";
 import { COOKIE, type ProcessTable } from "./process-table.ts";
 import { type ProcessTag, tagOf, withTag } from "./process-tag.ts";
+import { ProgramGroup, type ProgramLimits } from "./program-group.ts";
 import { RunningChild } from "./running-child.ts";
 import { SharedChildren } from "./shared-children.ts";
 import { type Spawned, type SpawnRequest, spawn } from "./spawn.ts";
@@ -41,6 +42,8 @@ interface ProgramOwner {
   graceMs?: number;
   /** The clock for deadlines of its programs; by default the system's. */
   clock?: Pick<Clock, "timer">;
+  /** What its programs may use together. */
+  limits?: ProgramLimits;
   /** Makes a redactor for one output stream. */
   redactor?(): Redactor;
   /** The command line of a program that is in a sandbox, as it was asked for; its PID namespace is another. */
@@ -113,6 +116,7 @@ export class Children {
   readonly #table: ProcessTable = processTable();
   readonly #programs = new Map<string, Program>();
   readonly #shared = new SharedChildren();
+  readonly #groups = new Map<string, ProgramGroup>();
   readonly #adopted = new Set<AdoptedUnit>();
   /** It has taken over programs, which are in the ledgers of dead kernels. */
   hasAdopted = false;
@@ -264,6 +268,12 @@ export class Children {
   async endOwner(uuid: string): Promise<void> {
     this.#shared.leave(uuid);
     await this.#end((entry) => entry.owner.uuid === uuid && !OUTLIVES_PROCESS.has(entry.life));
+    if (this.#programs.values().every(({ owner }) => owner.uuid !== uuid)) this.#removeGroup(uuid);
+  }
+
+  /** Which limits the programs of a process have reached since the last call. */
+  takeHits(uuid: string): ("processes" | "memory")[] {
+    return this.#groups.get(uuid)?.takeHits() ?? [];
   }
 
   /** Cancels the grace period of a process's programs: they are killed without it, now or when they are ended. */
@@ -313,12 +323,24 @@ export class Children {
   async #close(): Promise<void> {
     await Promise.all([this.#end(() => true), ...[...this.#adopted].map((unit) => unit.end())]);
     await this.#orphans.close();
+    for (const uuid of [...this.#groups.keys()]) this.#removeGroup(uuid);
     this.#ledger.close();
     this.#o.ownProgram?.close();
   }
 
   async #end(which: (entry: Program) => boolean): Promise<void> {
     await Promise.all([...this.#programs.values()].filter(which).map((entry) => entry.child.end()));
+  }
+
+  #groupOf(uuid: string, limits: ProgramLimits): ProgramGroup {
+    const group = this.#groups.get(uuid) ?? new ProgramGroup(uuid, limits);
+    this.#groups.set(uuid, group);
+    return group;
+  }
+
+  #removeGroup(uuid: string): void {
+    this.#groups.get(uuid)?.remove();
+    this.#groups.delete(uuid);
   }
 
   #start(
@@ -346,6 +368,8 @@ export class Children {
       at,
     });
 
+    const group = owner.limits && life !== "shared" ? this.#groupOf(owner.uuid, owner.limits) : undefined;
+    group?.prepare();
     let child: RunningChild | undefined;
     let start: { started: Spawned; marked: boolean };
     try {
@@ -354,6 +378,11 @@ export class Children {
       this.#tryLedger(() => this.#ledger.ended(id));
       throw error;
     }
+    void group
+      ?.add(start.started.pid)
+      .catch((cause: unknown) =>
+        this.#fault(new SyscallError("INTERNAL", `Program ${start.started.pid} is not limited.`, { cause })),
+      );
     leaders.set(start.started.pid, start.marked ? mark : null);
     child = this.#watch(start.started, id, start.marked ? mark : null, owner, request);
     this.#programs.set(id, { child, owner, life });

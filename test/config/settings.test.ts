@@ -39,6 +39,8 @@ describe("the defaults", () => {
       spawn_depth: 5,
       live_children: 16,
       live_units: 16,
+      program_processes: 1000,
+      program_memory: 50,
       live_processes: 10_000,
       loop_threshold: 25,
       shell_memory: 64 * 1024,

@@ -18,6 +18,7 @@ export async function examine(io: Io): Promise<Finding[]> {
   findings.push(await attempt("programs left running", () => leftRunning(io)));
   findings.push(...(await ofDaemon(io)));
   findings.push(await attempt("sandbox", () => sandbox(io)));
+  findings.push(await attempt("limits", limits));
   return findings;
 }
 
@@ -198,6 +199,26 @@ async function sandbox(io: Io): Promise<Finding> {
   if (found.works)
     return { name, state: "ok", text: `${found.mechanism} (${found.program}); --sandbox auto uses it` };
   return { name, state: "note", text: `none: ${found.why}`, advice: found.advice };
+}
+
+/** Where the limits of programs come from. */
+async function limits(): Promise<Finding> {
+  const { groupMechanism } = await import("../../os/program-group.ts");
+  const name = "limits";
+  const { how, processes, memory } = groupMechanism() ?? {};
+  const kinds = [...(processes ? ["processes"] : []), ...(memory ? ["memory"] : [])];
+  if (kinds.length === 2) return { name, state: "ok", text: `${kinds.join(" and ")} of programs, by ${how}` };
+  const isRoot = process.getuid?.() === 0;
+  const left = isRoot ? "" : "processes, counted with all of yours; ";
+  return {
+    name,
+    state: "note",
+    text: how
+      ? `only ${kinds.join()}, by ${how}`
+      : `${left}${isRoot ? "neither processes nor memory" : "memory is not limited"}`,
+    advice:
+      "A control group needs a delegated cgroup v2, as `systemd-run --user --scope rnix daemon start` gives.",
+  };
 }
 
 /** A check that fails to run is a finding itself, and the other checks still run. */

@@ -19,6 +19,7 @@ import { isLimited } from "../../proxy/host-rules.ts";
 import { pluginFolders } from "../../store/files/plugin-folders.ts";
 import { PluginStore, recoveredText } from "../../store/plugin-store.ts";
 import type { DeviceEntry } from "../../vfs/registry.ts";
+import { programLimits } from "../budget/program-limits.ts";
 import type { KernelPorts } from "../kernel-ports.ts";
 import type { RunNetworks } from "../network/run-networks.ts";
 import type { OpenAs } from "../permission/file-grant.ts";
@@ -260,6 +261,7 @@ export class OpenContexts {
         ...owner,
         spillDir: proc.record.spillDir,
         graceMs: opts.limits.grace,
+        limits: programLimits(opts.limits),
         clock: proc.clock,
       },
       { ...request, cwd: request.cwd ?? opts.cwd },

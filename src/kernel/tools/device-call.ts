@@ -14,6 +14,7 @@ import {
 } from "../../plugin/index.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import { readSchema } from "../../vfs/json-schema.ts";
+import { hitsText } from "../budget/program-limits.ts";
 import type { FileSystem } from "../file-system.ts";
 import type { OpenAs } from "../permission/file-grant.ts";
 import type { Process } from "../process/process.ts";
@@ -52,15 +53,17 @@ export async function callDevice(
   const plain = isOfProc(path);
   const by = plain ? { ...as, device: target.entry.path } : as;
   const input = JSON.stringify({ op: target.tool.op ?? target.tool.name, ...call.input });
+  const notes = (): string =>
+    networks.takeRefused(proc) + hitsText(children.takeHits(proc.uuid), proc.spec.opts.limits);
   const exchanged = { path, by, input: plain ? undefined : input, ms, late };
   try {
     const result = await exchange(files, proc, exchanged, until, async (fd, signal) =>
       proc.secrets.hide(await readText(files, proc, fd, signal)),
     );
-    return result + networks.takeRefused(proc);
+    return result + notes();
   } catch (thrown) {
-    const refused = networks.takeRefused(proc);
-    throw refused && thrown instanceof SyscallError ? withMessage(thrown, thrown.message + refused) : thrown;
+    const beside = notes();
+    throw beside && thrown instanceof SyscallError ? withMessage(thrown, thrown.message + beside) : thrown;
   } finally {
     const { origin } = target.tool;
     // An error may hold text of others, too.

@@ -24,6 +24,7 @@ import {
   type UnitRequest,
 } from "../../plugin/index.ts";
 import type { RecordedUnit } from "../../store/runs/recorded-units.ts";
+import { programLimits } from "../budget/program-limits.ts";
 import type { Process } from "../process/process.ts";
 import { exitCode, isOfSignal } from "./restored-unit.ts";
 
@@ -214,6 +215,7 @@ function startProgram(
         unit: id,
         spillDir: proc.record.spillDir,
         graceMs: limits.grace,
+        limits: programLimits(limits),
         identified: identifier(ports, proc, id),
         confined: proc.spec.opts.confinement && argv,
       },

@@ -8,6 +8,7 @@ import type { Logger } from "../../lib/logger.ts";
 import { becomeSubreaper, Children, leaveSubreaper, sweepChildren } from "../../os/children.ts";
 import { OwnProgram, removeDeadPrograms } from "../../os/own-program.ts";
 import { carryKernelMark } from "../../os/process-tag.ts";
+import { groupMechanism, removeEmptyGroups } from "../../os/program-group.ts";
 import type { KeepsUnit, LeftUnit } from "../../os/sweep.ts";
 import { PidAllocator } from "../../store/pid-allocator.ts";
 import { kernelFolders } from "../daemon/kernel-folders.ts";
@@ -125,6 +126,7 @@ async function sweepLeftovers(
         `ended what a dead rnix left running: ${argv.join(" ")} (PIDs ${pids.join(", ")})`,
       );
     }
+    if (groupMechanism()) removeEmptyGroups();
   } catch (error) {
     const why = messageOf(error);
     logger.warn("sweep", `what a dead rnix left running could not be ended: ${why}`);

@@ -1,0 +1,218 @@
+/** Limits what the programs of a process use together, by control groups of Linux (cgroups(7)). */
+
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { totalmem } from "node:os";
+import { dirname, join } from "node:path";
+import { errnoOf } from "../lib/error-detail.ts";
+import { libc } from "./libc.ts";
+import { signal } from "./signal.ts";
+
+/** What the programs of one process may use together. */
+export interface ProgramLimits {
+  processes: number;
+  /** Of the machine's memory. */
+  memoryPercent: number;
+}
+
+/** Where groups can be made, and the files that limit one. Absent: it is not limited. */
+export interface GroupMechanism {
+  how: "cgroup v2" | "cgroup v1";
+  processes?: { parent: string; limit: string; events: string };
+  memory?: { parent: string; limit: string; events: string };
+}
+
+const ROOT = "/sys/fs/cgroup";
+const PREFIX = "rnix-";
+/** How far above the group of this process others are tried: its own may hold processes and no groups. */
+const MAX_ABOVE = 3;
+const RLIMIT_NPROC = 6;
+
+let found: { mechanism: GroupMechanism | null } | undefined;
+
+/** Finds out once where this process can make groups, by making one. */
+export function groupMechanism(): GroupMechanism | null {
+  found ??= { mechanism: process.platform === "linux" ? probe() : null };
+  return found.mechanism;
+}
+
+/** One group of programs. */
+export class ProgramGroup {
+  readonly #name: string;
+  readonly #limits: ProgramLimits;
+  readonly #dirs: { dir: string; kind: "processes" | "memory"; events: string }[] = [];
+  readonly #hits = new Map<string, number>();
+  #isMade = false;
+
+  /** `id` is unique among all kernels. */
+  constructor(id: string, limits: ProgramLimits) {
+    this.#name = `${PREFIX}${id}`;
+    this.#limits = limits;
+  }
+
+  /** Called before the start of a program: making a group takes longer than a shell needs to start. */
+  prepare(): void {
+    if (!this.#isMade) this.#make();
+    this.#isMade = true;
+  }
+
+  /**
+   * Called right after the start of a program, which is stopped until it is in the group, with what it has started
+   * already: on a busy machine it runs before this thread does. The system takes up to 10 ms for each.
+   */
+  async add(pid: number): Promise<void> {
+    this.prepare();
+    if (!groupMechanism()?.processes) limitUser(pid, this.#limits.processes);
+    if (this.#dirs.length === 0) return;
+    const stopped = new Set<number>();
+    try {
+      for (let found = [pid]; found.length > 0; ) {
+        for (const one of found) signal(one, "SIGSTOP");
+        for (const one of found) stopped.add(one);
+        for (const one of found) await this.#take(one);
+        found = [...stopped].flatMap(childrenOf).filter((one) => !stopped.has(one));
+      }
+    } finally {
+      for (const one of stopped) signal(one, "SIGCONT");
+    }
+  }
+
+  /** Which limits were reached since the last call. */
+  takeHits(): ("processes" | "memory")[] {
+    return this.#dirs.flatMap(({ dir, kind, events }) => {
+      const key = `${dir}/${events}`;
+      const now = countIn(key);
+      const before = this.#hits.get(key) ?? 0;
+      this.#hits.set(key, now);
+      return now > before ? [kind] : [];
+    });
+  }
+
+  /** Its programs have ended. One that could not be ended keeps it: the next start of Rnix tries again. */
+  remove(): void {
+    for (const { dir } of this.#dirs.splice(0)) attempt(() => rmdirSync(dir));
+    this.#isMade = false;
+  }
+
+  /** Not in this thread, which would wait for the system. A process that has ended is in no group. */
+  async #take(pid: number): Promise<void> {
+    for (const { dir } of [...this.#dirs]) {
+      // The start of another kernel removes an empty one.
+      if (!existsSync(dir)) this.#make();
+      await writeFile(join(dir, "cgroup.procs"), `${pid}`, { flag: "r+" }).catch(unlessBug);
+    }
+  }
+
+  #make(): void {
+    this.#dirs.length = 0;
+    const mechanism = groupMechanism();
+    const values = {
+      processes: this.#limits.processes,
+      memory: Math.floor((totalmem() * this.#limits.memoryPercent) / 100),
+    };
+    for (const kind of ["processes", "memory"] as const) {
+      const place = mechanism?.[kind];
+      if (!place) continue;
+      const dir = join(place.parent, this.#name);
+      attempt(() => {
+        mkdirSync(dir, { recursive: true });
+        writeFileSync(join(dir, place.limit), `${values[kind]}`);
+        this.#dirs.push({ dir, kind, events: place.events });
+      });
+    }
+  }
+}
+
+/** Removes the groups that dead kernels have left. One with processes, or of a live kernel, stays. */
+export function removeEmptyGroups(): void {
+  const { processes, memory } = groupMechanism() ?? {};
+  for (const parent of new Set([processes?.parent, memory?.parent])) {
+    if (parent === undefined) continue;
+    for (const name of readdirSync(parent))
+      if (name.startsWith(PREFIX)) attempt(() => rmdirSync(join(parent, name)));
+  }
+}
+
+function probe(): GroupMechanism | null {
+  const lines = readFileSync("/proc/self/cgroup", "latin1").trim().split("\n");
+  const own = new Map(lines.map((line) => [line.split(":")[1] ?? "", line.split(":").slice(2).join(":")]));
+  if (existsSync(join(ROOT, "cgroup.controllers"))) {
+    const parent = usable(join(ROOT, own.get("") ?? "/"), ["pids.max", "memory.max"]);
+    return parent === null
+      ? null
+      : {
+          how: "cgroup v2",
+          processes: { parent, limit: "pids.max", events: "pids.events" },
+          memory: { parent, limit: "memory.max", events: "memory.events" },
+        };
+  }
+  const pids = usable(join(ROOT, "pids", own.get("pids") ?? "/"), ["pids.max"]);
+  const memory = usable(join(ROOT, "memory", own.get("memory") ?? "/"), ["memory.limit_in_bytes"]);
+  if (pids === null && memory === null) return null;
+  return {
+    how: "cgroup v1",
+    ...(pids && { processes: { parent: pids, limit: "pids.max", events: "pids.events" } }),
+    ...(memory && {
+      memory: { parent: memory, limit: "memory.limit_in_bytes", events: "memory.oom_control" },
+    }),
+  };
+}
+
+/** The folder, or one above it, in which a group has these files; null without one. */
+function usable(from: string, files: readonly string[]): string | null {
+  let at = from;
+  for (let above = 0; above <= MAX_ABOVE && at.startsWith(ROOT) && at !== ROOT; above++, at = dirname(at)) {
+    const dir = join(at, `${PREFIX}probe-${process.pid}`);
+    try {
+      mkdirSync(dir);
+      const has = files.every((file) => existsSync(join(dir, file)));
+      rmdirSync(dir);
+      if (has) return at;
+    } catch (error) {
+      if (errnoOf(error) === undefined) throw error;
+    }
+  }
+  return null;
+}
+
+/** Without groups: a limit on all processes of the user, for this program. The system does not apply it to root. */
+function limitUser(pid: number, more: number): void {
+  const [, , , tasks = ""] = readFileSync("/proc/loadavg", "latin1").split(" ");
+  const most = BigInt(Number(tasks.split("/")[1] ?? 0) + more);
+  const now = libc()?.limit(RLIMIT_NPROC, pid);
+  if (now && now.hard > most) libc()?.setLimit(RLIMIT_NPROC, most, most, pid);
+}
+
+function childrenOf(pid: number): number[] {
+  try {
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, "latin1").split(" ").filter(Boolean).map(Number);
+  } catch (error) {
+    if (errnoOf(error) === undefined) throw error;
+    return [];
+  }
+}
+
+/** `max` of pids.events, `oom_kill` of memory.events and memory.oom_control. */
+function countIn(file: string): number {
+  try {
+    const text = readFileSync(file, "latin1");
+    const pattern = file.endsWith("pids.events") ? /^max (\d+)$/m : /^oom_kill (\d+)$/m;
+    return Number(pattern.exec(text)?.[1] ?? 0);
+  } catch (error) {
+    if (errnoOf(error) === undefined) throw error;
+    return 0;
+  }
+}
+
+/** What the system refuses does not stop the program. */
+function attempt(change: () => void): void {
+  try {
+    change();
+  } catch (error) {
+    unlessBug(error);
+  }
+}
+
+function unlessBug(error: unknown): void {
+  if (errnoOf(error) === undefined) throw error;
+}
