@@ -93,6 +93,8 @@ interface Command {
   timeoutMs?: number;
   /** It becomes a background unit. */
   unit?: Pick<UnitRequest, "kind" | "description" | "persistent">;
+  /** Of the agent shell: its input. `read` then gives its output as it comes, in lines of JSON. */
+  stream?: { stdin: string | undefined };
 }
 
 class ShellFile implements VFSFile {
@@ -101,6 +103,8 @@ class ShellFile implements VFSFile {
   #about: Pick<UnitRequest, "command" | "description"> = { command: "", description: "" };
   #timeoutMs = DEFAULT_TIMEOUT_MS;
   #answer: string | undefined;
+  /** Of a streamed command: the decoders of its outputs. */
+  #decoders: Record<1 | 2, TextDecoder> | undefined;
   #at = 0;
   #closed = false;
 
@@ -117,7 +121,7 @@ class ShellFile implements VFSFile {
         "/dev/shell: a command is running. Read its output to the end first.",
       );
     }
-    const { command, description, timeoutMs, unit } = parse(
+    const { command, description, timeoutMs, unit, stream } = parse(
       typeof data === "string" ? data : new TextDecoder().decode(data),
     );
     this.#at = 0;
@@ -139,11 +143,13 @@ class ShellFile implements VFSFile {
     this.#answer = undefined;
     this.#child = await exec({
       // One pipe for both streams keeps their order. On the same line, so that line numbers in errors are right.
-      argv: [shellOf(env), "-c", "--", `exec 2>&1; ${command}`],
+      argv: [shellOf(env), "-c", "--", stream ? command : `exec 2>&1; ${command}`],
       cwd: this.#context.cwd,
       timeoutMs: this.#timeoutMs,
       life: "call",
+      ...(stream?.stdin !== undefined && { stdin: stream.stdin }),
     });
+    this.#decoders = stream && { 1: new TextDecoder(), 2: new TextDecoder() };
     // The call was cancelled while the command started.
     if (this.#closed) await this.close();
   }
@@ -174,6 +180,7 @@ class ShellFile implements VFSFile {
   async read(max: number, signal: AbortSignal): Promise<Data> {
     if (this.#answer === undefined) {
       if (!this.#child) throw new SyscallError("INVALID", "/dev/shell: write a command first.");
+      if (this.#decoders) return this.#next(this.#child, this.#decoders, signal);
       this.#answer = await this.#finish(this.#child, signal);
     }
     const piece = this.#answer.slice(this.#at, this.#at + max);
@@ -189,6 +196,30 @@ class ShellFile implements VFSFile {
 
   async stat(): Promise<FileStat> {
     return { name: "shell", size: this.#answer?.length ?? 0, isDevice: true, devicePath: "/dev/shell" };
+  }
+
+  /** The next output of a streamed command; its end comes last. */
+  async #next(child: Child, decoders: Record<1 | 2, TextDecoder>, signal: AbortSignal): Promise<string> {
+    const aborted = Promise.withResolvers<never>();
+    const onAbort = (): void => aborted.reject(cancelled(signal.reason));
+    signal.addEventListener("abort", onAbort, { once: true });
+    if (signal.aborted) onAbort();
+    try {
+      const piece = await Promise.race([child.read(), aborted.promise]);
+      if (piece) {
+        const text = decoders[piece.fd].decode(piece.data, { stream: true });
+        return `${JSON.stringify({ fd: piece.fd, text })}\n`;
+      }
+      const { code, signal: by, timedOut: isLate } = await child.exited();
+      this.#child = undefined;
+      this.#answer = "";
+      return `${JSON.stringify({ exit: isLate ? 124 : (code ?? 128), by })}\n`;
+    } catch (thrown) {
+      await this.#end();
+      throw thrown;
+    } finally {
+      signal.removeEventListener("abort", onAbort);
+    }
   }
 
   /** Collects the output until the command ends or the signal fires. */
@@ -311,6 +342,10 @@ function parse(text: string): Command {
     );
   }
   const description = textOf(value.description) ?? firstOf(command);
+  if (value.op === "stream") {
+    const stdin = typeof value.stdin === "string" ? value.stdin : undefined;
+    return { command: checked(command), description, stream: { stdin } };
+  }
   const unit = unitOf(value, description);
   if (timeoutMs === undefined) return { command: checked(command), description, unit };
   if (typeof timeoutMs !== "number" || !(timeoutMs >= 1)) {

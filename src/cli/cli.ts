@@ -41,7 +41,8 @@ async function dispatch(argv: string[], io: Io, words: string[]): Promise<number
     io.byHand = true;
     return dispatch(["spawn", ...argv], io, words);
   }
-  const { command, rest } = await find(first, args, words, io);
+  const { command, rest: given } = await find(first, args, words, io);
+  const rest = command.passes ? endFlags(given, command.flags) : given;
   if (asksForHelp(rest)) {
     const { commandHelp } = await import("./help/help.ts");
     io.stdout.write(await commandHelp(words, command, io));
@@ -154,6 +155,19 @@ async function withHint(
     const hint = positionals.length === argv.length - 1 ? unquotedIntent(argv) : undefined;
     throw hint === undefined ? error : usageError(`${error.message}\nto run an agent:${hint}`);
   }
+}
+
+/** With `--` before the first argument that is no flag. */
+function endFlags(args: string[], flags: Command["flags"]): string[] {
+  const valued = new Set(
+    Object.entries(flags).flatMap(([name, { takesValue, short }]) =>
+      takesValue ? [`--${name}`, ...(short === undefined ? [] : [`-${short}`])] : [],
+    ),
+  );
+  let at = 0;
+  while (at < args.length && args[at] !== "--" && args[at]?.startsWith("-"))
+    at += valued.has(args[at] ?? "") ? 2 : 1;
+  return args[at] === "--" ? args : args.toSpliced(at, 0, "--");
 }
 
 /** The value of --output in arguments that can't be parsed. */

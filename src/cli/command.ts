@@ -36,6 +36,8 @@ interface Description {
   hidden?: boolean;
   /** It lists things: `list` after its name, as other programs want it, says the same. */
   lists?: boolean;
+  /** After the first argument come those of a script: no flags are among them. */
+  passes?: true;
   /** Explains an unknown flag better than the nearest name does. */
   explainFlag?(flag: string): string | undefined;
   subcommands?: Readonly<Record<string, Command>>;

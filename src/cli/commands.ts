@@ -29,6 +29,7 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
   asks: { group: "Run", load: () => import("./commands/asks.ts") },
   answer: { group: "Run", load: () => import("./commands/answer.ts") },
   compose: { group: "Run", load: () => import("./commands/compose.ts") },
+  sh: { group: "Run", load: () => import("./commands/sh.ts") },
   workflow: { group: "Run", load: () => import("./commands/workflow.ts") },
   cron: { group: "Run", load: () => import("./commands/cron.ts") },
   call: { group: "Run", load: () => import("./commands/call.ts") },

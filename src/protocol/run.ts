@@ -41,6 +41,8 @@ export function SpawnRequest() {
           args: z.unknown().optional(),
           /** Instead of a script: the nodes of a compose file. */
           graph: z.unknown().optional(),
+          /** The source is a script of the agent shell. */
+          shell: z.literal(true).optional(),
         })
         .optional(),
       /** Tools that the user has allowed beside the agent's: their calls need no question. */

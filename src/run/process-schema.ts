@@ -237,8 +237,15 @@ export const ProcessMeta = z.object({
       depth: z.number().nullable(),
       /** Attached images: they are in the first message. */
       images: z.array(ImageRef).optional(),
-      /** Of a workflow: its script, which starts its agents. */
-      script: z.object({ name: z.string(), source: z.string(), args: z.unknown().optional() }).optional(),
+      /** Of a workflow or a shell script: its script, which starts its agents. */
+      script: z
+        .object({
+          name: z.string(),
+          source: z.string(),
+          args: z.unknown().optional(),
+          shell: z.literal(true).optional(),
+        })
+        .optional(),
       /** Options that are part of the prompt. */
       ...optionSchemas(namesWith({ recorded: "head" })),
     })

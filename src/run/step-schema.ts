@@ -26,6 +26,8 @@ export const ToolCallRecord = z.object({
   kept: KeptRef.optional(),
   error: z.string().nullable(),
   error_code: z.string().nullable(),
+  /** Of a command of a shell script. */
+  exit_code: z.number().optional(),
   started_at: z.string(),
   duration_ms: z.number(),
   /** How long it waited for a person; `duration_ms` is without it. */

@@ -4,14 +4,14 @@ import { z } from "zod";
 import { optionSchemas } from "../options/option-schemas.ts";
 
 /** The run options that a script may give to an agent, by their names in requests. */
-const RUN_OPTIONS = [
+export const AGENT_RUN_OPTIONS = [
   ...(["agent", "model", "effort", "max_steps", "context_budget", "max_cost", "timeout_ms"] as const),
   ...(["allow", "deny", "skill", "check_attempts", "output_schema", "system_prompt"] as const),
 ] as const;
 
 /** The second argument of `agent`. */
 export const AgentOptions = z.strictObject({
-  ...optionSchemas(RUN_OPTIONS),
+  ...optionSchemas(AGENT_RUN_OPTIONS),
   /** The JSON Schema that the answer must fit: `agent` then gives the document. */
   schema: z.record(z.string(), z.unknown()).optional(),
   /** Text beside the prompt, as data. */

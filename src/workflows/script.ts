@@ -12,6 +12,8 @@ export function WorkflowScript() {
     name: z.string().min(1).max(200),
     source: z.string().min(1),
     args: z.unknown().optional(),
+    /** It is a script of the agent shell. */
+    shell: z.literal(true).optional(),
   });
 }
 

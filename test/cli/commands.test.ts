@@ -128,6 +128,7 @@ describe("every command", () => {
         "test",
         "resume",
         "setup",
+        "sh",
         "show",
         "skills",
         "skills check",
@@ -252,6 +253,7 @@ describe("every command that shows or changes what exists", () => {
     "compose up": ["-f", "graph.yaml"],
     "cron add": ["@daily", "look"],
     export: ["7", "--html", "run.html"],
+    sh: ["-c", "true"],
   };
 
   test.each(COMMANDS.filter(([words, { run }]) => run !== undefined && !RUNS.has(words)))(

@@ -20,6 +20,7 @@ const FOREIGN_FLAGS: Record<string, string[]> = {
   "bench/README.md": ["only", "batches"],
   "docs/providers.md": ["force"],
   "docs/sandbox.md": ["security-opt"],
+  "docs/shell.md": ["label"],
 };
 /** A placeholder of a command. */
 const KNOWN_ALONE = new Set(["help", "--help", "--version", "COMMAND", "TEXT"]);

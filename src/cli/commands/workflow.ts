@@ -8,9 +8,11 @@ import { bool, choice, type FlagValues, json, text } from "../flags.ts";
 import { environment, type Io, type Wire, withWire } from "../io.ts";
 import { printCatalog } from "../output/catalog.ts";
 import { print } from "../output/print.ts";
+import type { RunOutput } from "../output/run-output.ts";
 import { target } from "../processes/target.ts";
 import { OUTPUTS } from "../run/follow.ts";
 import { type Given, printNotices, printRefused, resumeFlags, runAgent } from "../run/run.ts";
+import type { FromStdin } from "../run/stdin.ts";
 import { optionFields, SPAWN_FLAGS } from "../run-flags.ts";
 import resumeRun from "./resume.ts";
 
@@ -36,10 +38,12 @@ export const WORKFLOW_FLAGS = {
 };
 
 interface Wanted {
-  workflow: { name: string; source?: string; args?: unknown; graph?: unknown };
+  workflow: { name: string; source?: string; args?: unknown; graph?: unknown; shell?: true };
   intent: string;
   /** Flags come first. */
   limits?: { context_budget?: number; max_cost?: number };
+  /** It is a script of the agent shell: its arguments, what gives its stdin, and what shows it. */
+  shell?: { args: string[]; stdin(io: Io): Promise<FromStdin>; view(io: Io): RunOutput };
 }
 
 /** Spawns a workflow and follows it to its end. */
@@ -52,7 +56,7 @@ export async function runWorkflow(
   const run = await printNotices(io, form, async () => {
     if (flags.detach && flags["no-daemon"])
       throw usageError("--detach and --no-daemon exclude each other: a detached run needs the daemon");
-    const { limits, ...asked } = await wanted();
+    const { limits, shell, ...asked } = await wanted();
     const request = {
       ...limits,
       ...(await optionFields(io, "spawn", flags)),
@@ -61,8 +65,14 @@ export async function runWorkflow(
       detach: flags.detach || undefined,
     };
     return {
-      open: (wire: Wire, given: Given) =>
-        wire.open("spawn", { ...request, ...given, env_given: Object.keys(flags.env.set) }),
+      open: (wire: Wire, { input, ...given }: Given) => {
+        const { args } = shell ?? {};
+        const workflow = args ? { ...asked.workflow, args: { args, stdin: input } } : asked.workflow;
+        const env_given = Object.keys(flags.env.set);
+        return wire.open("spawn", { ...request, workflow, ...given, env_given });
+      },
+      input: shell?.stdin,
+      view: shell?.view,
       env: flags.env.set,
       detach: flags.detach,
       unattended: flags["no-input"] || flags.detach,

@@ -37,6 +37,8 @@ interface AgentRun {
   atReadingPace?: boolean;
   /** When it has completed, there is nothing to continue. */
   hasEndOnly?: boolean;
+  /** What shows it as text; absent: the usual view of the terminal or the pipe. */
+  view?(io: Io): RunOutput;
 }
 
 /** The fields of every request for a run, besides the command's own options. */
@@ -67,7 +69,10 @@ export async function runAgent(io: Io, run: AgentRun): Promise<FollowedRun> {
   using held = new HeldSignals(io, run);
   // What the user types is read before anything is drawn.
   const typed = io.stdin.kind === "tty" ? await run.input?.(io) : undefined;
-  const follower = await Follower.open(io, run.output, { ...run, ...liveOptions(io, run) });
+  const follower =
+    run.view && run.output === "text"
+      ? new Follower(io, run.output, run.view(io))
+      : await Follower.open(io, run.output, { ...run, ...liveOptions(io, run) });
   try {
     // From now on, keys are not echoed and not left for the shell, also while servers start.
     if (!run.detach) follower.view.listen();

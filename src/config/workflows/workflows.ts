@@ -47,11 +47,11 @@ export function loadWorkflows(sources: Sources): { workflows: SavedWorkflow[]; p
 
 /** The script of a request: as given, or the saved one of its name. */
 export function scriptOf(
-  { name, source, args, graph }: { name: string; source?: string; args?: unknown; graph?: unknown },
+  { name, source, args, graph, shell }: Partial<WorkflowScript> & { name: string; graph?: unknown },
   sources: Sources,
 ): WorkflowScript {
   if (graph !== undefined) return { name, source: GRAPH_SCRIPT, args: graphOf(graph, name).nodes };
-  return { ...(source === undefined ? findWorkflow(name, sources) : { name, source }), args };
+  return { ...(source === undefined ? findWorkflow(name, sources) : { name, source }), args, shell };
 }
 
 /** The workflow of this name. Fails with NOT_FOUND, or with PERMISSION while the only one waits for trust. */

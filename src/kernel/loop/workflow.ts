@@ -3,20 +3,15 @@
 import { issueText } from "../../lib/issue-text.ts";
 import { Semaphore } from "../../lib/semaphore.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { noUsage } from "../../run/usage.ts";
-import type { ToolCallRecord } from "../../store/runs/schema.ts";
-import { AGENT_PATH } from "../../vfs/kernel-paths.ts";
 import { type AgentCall, AgentOptions, type TokenBudget } from "../../workflows/messages.ts";
-import type { WorkflowPart, WorkflowScript } from "../../workflows/script.ts";
+import type { WorkflowScript } from "../../workflows/script.ts";
 import { AgentFailed, runScript, type ScriptHost } from "../../workflows/script-run.ts";
-import type { ChildAgents } from "../agents/child-agents.ts";
-import { namedError, recordOrFail } from "../errors/kernel-errors.ts";
+import { namedError } from "../errors/kernel-errors.ts";
 import type { Process } from "../process/process.ts";
-import { type FinishedStep, stepRecord, usageSoFar } from "../process/step-record.ts";
 import type { RunOutcome } from "../process/verdict.ts";
 import { hasEnded } from "../resume/saved-run.ts";
-import type { Processes } from "../tiers/processes.ts";
 import type { ChildRequest, ProcInfo } from "../types.ts";
+import { beginStep, recordStep, requestOf, runChild, type ScriptParts } from "./script-step.ts";
 
 /** Agents that run at the same time; the limits of the run may allow fewer. */
 const MAX_LIVE = 16;
@@ -24,15 +19,13 @@ const MAX_LIVE = 16;
 const MAX_AGENTS = 1_000;
 const MAX_RESULT = 1024 ** 2;
 
-type WorkflowParts = Processes & { agents(): ChildAgents };
-
 /**
  * The task of a workflow. Its one step stays open while the script runs: the journal has the UUID of each agent, by the
  * content of its call, before the agent begins. After a suspension or a crash the script runs again from its beginning,
  * and each call finds its agent there: one that has ended gives its recorded result, one that was cut off is resumed.
  */
 export async function runWorkflow(
-  parts: WorkflowParts,
+  parts: ScriptParts,
   proc: Process,
   script: WorkflowScript,
 ): Promise<RunOutcome> {
@@ -49,7 +42,7 @@ export async function runWorkflow(
 }
 
 class Workflow implements ScriptHost {
-  readonly #parts: WorkflowParts;
+  readonly #parts: ScriptParts;
   readonly #proc: Process;
   readonly #script: WorkflowScript;
   readonly #live = new Semaphore(MAX_LIVE);
@@ -61,7 +54,7 @@ class Workflow implements ScriptHost {
   /** Phases and texts of a script that runs again were shown before. */
   #isNew = true;
 
-  constructor(parts: WorkflowParts, proc: Process, script: WorkflowScript) {
+  constructor(parts: ScriptParts, proc: Process, script: WorkflowScript) {
     this.#parts = parts;
     this.#proc = proc;
     this.#script = script;
@@ -81,7 +74,7 @@ class Workflow implements ScriptHost {
       this.#isNew = openStep.waiting.size === 0;
       this.#parts.waiting.restore(proc, openStep.waiting);
       await this.#dropFailed([...openStep.waiting.keys()]);
-    } else this.#begin();
+    } else this.#ts = beginStep(this.#parts, proc);
     this.#parts.watchers.step(proc);
     const value = await runScript(this.#script, this, proc.signal);
     const text = typeof value === "string" ? value : value === null ? "" : JSON.stringify(value, null, 2);
@@ -92,7 +85,7 @@ class Workflow implements ScriptHost {
       );
     }
     if (typeof value === "object") proc.result.output = value;
-    this.#record(text);
+    recordStep(proc, this.#ts, text, []);
     return this.#finished(text);
   }
 
@@ -104,6 +97,7 @@ class Workflow implements ScriptHost {
       throw new SyscallError("EXHAUSTED", `A workflow may start ${MAX_AGENTS} agents.`);
     const wish = requestOf(prompt, options, { name: this.#script.name, phase: options.phase ?? phase });
     const id = keyOf([prompt, sorted({ ...options, label: undefined, phase: undefined }), occurrence]);
+    if (this.#parts.waiting.of(this.#proc, id) === undefined) this.#isNew = true;
     const info = await this.#live.run(() => this.#child(id, wish));
     if (info.exit_reason === "budget_exceeded") this.isOverBudget = true;
     if (info.exit_code === 0) return wish.options?.output_schema ? info.output : (info.result ?? "");
@@ -128,61 +122,12 @@ class Workflow implements ScriptHost {
   }
 
   async #child(id: string, wish: ChildRequest): Promise<ProcInfo> {
-    const { drain, waiting, watchers } = this.#parts;
-    const proc = this.#proc;
-    await proc.gate();
-    if (drain.isOn) await drain.waitForSuspend(proc);
-    proc.signal.throwIfAborted();
-    if (waiting.of(proc, id) === undefined) {
-      this.#isNew = true;
-      proc.run.toolCalls++;
-    }
-    const { intent, agent, workflow } = wish;
-    const call = { id, name: "Agent", input: { intent: workflow?.label ?? intent, ...(agent && { agent }) } };
-    watchers.callBegun(proc, call, AGENT_PATH);
-    const started = this.#parts.clock.now();
-    const ended = (end: Pick<ToolCallRecord, "state" | "result" | "error" | "error_code">): void =>
-      watchers.callEnded(proc, {
-        ...call,
-        ...end,
-        path: AGENT_PATH,
-        started_at: new Date(started).toISOString(),
-        duration_ms: this.#parts.clock.now() - started,
-      });
     try {
-      const info = await this.#parts.agents().run(proc, wish, id, proc.signal);
-      const why = info.exit_code === 0 ? null : (info.error?.message ?? info.exit_reason);
-      ended({
-        state: why === null ? "done" : "failed",
-        result: info.result,
-        error: why,
-        error_code: why === null ? null : "DRIVER",
-      });
-      return info;
+      return await runChild(this.#parts, this.#proc, id, wish);
     } catch (thrown) {
       if (thrown instanceof SyscallError && thrown.code === "EXHAUSTED") this.isOverBudget = true;
-      if (thrown instanceof SyscallError)
-        ended({ state: "failed", result: null, error: thrown.message, error_code: thrown.code });
       throw thrown;
     }
-  }
-
-  #begin(): void {
-    const proc = this.#proc;
-    proc.run.step++;
-    this.#ts = new Date(this.#parts.clock.now()).toISOString();
-    recordOrFail(() =>
-      proc.record.journal({
-        t: "answer",
-        v: 1,
-        step: proc.run.step,
-        ts: this.#ts,
-        message: { role: "assistant", content: "" },
-        usage: noUsage(),
-        so_far: usageSoFar(proc),
-        messages: [...proc.conversation.unrecorded],
-      }),
-    );
   }
 
   /** A workflow that had failed and is resumed by hand asks its failed agents again; nothing else is asked twice. */
@@ -197,46 +142,10 @@ class Workflow implements ScriptHost {
     }
   }
 
-  #record(text: string): void {
-    const proc = this.#proc;
-    const assistant = { role: "assistant" as const, content: text };
-    proc.conversation.unrecorded.push(assistant);
-    const step: FinishedStep = {
-      ts: this.#ts,
-      assistant,
-      answer: { content: text, tool_calls: [], stop_reason: "end_turn", usage: noUsage(), tokens_used: 0 },
-      calls: [],
-      action: "complete",
-      inbox: undefined,
-      afterCheck: false,
-      interrupted: false,
-      offered: undefined,
-    };
-    recordOrFail(() => proc.record.step(stepRecord(proc, step)));
-    proc.run.recorded();
-  }
-
   #finished(text: string): RunOutcome {
     this.#proc.result.answer(text);
     return { kind: "finished" };
   }
-}
-
-/** The request for the child. Options that the script does not give are those of its agent. */
-function requestOf(prompt: string, options: AgentOptions, part: WorkflowPart): ChildRequest {
-  const { agent, model, schema, check, label, input, phase: _phase, ...given } = options;
-  return {
-    intent: prompt,
-    agent,
-    model,
-    input,
-    options: {
-      ...given,
-      output_schema: schema ?? given.output_schema,
-      check: typeof check === "string" ? [check] : check,
-    },
-    workflow: { ...part, label },
-  };
 }
 
 /** The key of a call: its content, and how many calls of the same content came before it. */

@@ -1,8 +1,8 @@
 /** What commands are called in reasons and rules: the program with its subcommand, what it may do, which options it may get. */
 
 import { basename } from "node:path";
+import { beginsAsOption, namesIn, type Word } from "../../shell/lexer.ts";
 import { harmlessProgram, isVersionOnly } from "./harmless-programs.ts";
-import { beginsAsOption, namesIn, type Word } from "./shell-lexer.ts";
 
 /** Programs whose first argument names what they do. */
 const WITH_SUBCOMMANDS = namesIn(

@@ -1,8 +1,8 @@
 /** Patterns of shell commands, such as `git *`. */
 
+import { MARK, namesIn, type Word } from "../../shell/lexer.ts";
 import { fitsWithin, matchText, matchWild } from "./glob.ts";
 import { evaluatingBuiltin, mayEvaluateCode } from "./shell-builtins.ts";
-import { MARK, namesIn, type Word } from "./shell-lexer.ts";
 import {
   hasSubstitution,
   parseCommandLine,

@@ -2,13 +2,13 @@
 
 import { lstatSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
+import { beginsAsOption, MARK, namesIn, type Word } from "../../shell/lexer.ts";
 import type { CallView } from "./call-view.ts";
 import { sweepingOption } from "./command-kinds.ts";
 import { isHarmlessScript } from "./harmless-commands.ts";
 import { linksBelow } from "./links-below.ts";
 import type { Rule } from "./rule.ts";
 import { evaluatingBuiltin } from "./shell-builtins.ts";
-import { beginsAsOption, MARK, namesIn, type Word } from "./shell-lexer.ts";
 import type { SimpleCommand } from "./shell-words.ts";
 import { fileOf } from "./word-values.ts";
 

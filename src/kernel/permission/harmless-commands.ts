@@ -1,9 +1,16 @@
 /** What one simple command does, as far as its words show: the files that it reads, or why it may do more. */
 
+import {
+  beginsAsOption,
+  isExpanded,
+  MARK,
+  namesIn,
+  type SimpleCommand,
+  type Word,
+} from "../../shell/lexer.ts";
 import { whyOf } from "./command-kinds.ts";
 import { harmlessProgram, isVersionOnly, type Program, type Value } from "./harmless-programs.ts";
 import { evaluatingBuiltin, mayEvaluateCode } from "./shell-builtins.ts";
-import { beginsAsOption, isExpanded, MARK, namesIn, type SimpleCommand, type Word } from "./shell-lexer.ts";
 import { readOf } from "./shell-read.ts";
 import { parseCommandLine, writesFile } from "./shell-words.ts";
 import { linksListed, mayBeOption, maySplit, type Variables } from "./word-values.ts";

@@ -1,6 +1,6 @@
 /** Programs that only read and print, with the options of each that are known to do no more. */
 
-import { namesIn } from "./shell-lexer.ts";
+import { namesIn } from "../../shell/lexer.ts";
 
 /** What a program takes its operands for. A pattern or script stands before the files. */
 const KINDS = ["text", "files", "pattern", "sed", "awk", "find", "xargs", "wrapped", "cd"] as const;

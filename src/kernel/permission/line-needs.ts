@@ -2,12 +2,12 @@
 
 import { join, resolve } from "node:path";
 import { realOrSame } from "../../lib/inner-path.ts";
+import { namesIn, type SimpleCommand, type Word } from "../../shell/lexer.ts";
 import type { CallView } from "./call-view.ts";
 import { effectOf, type Reads } from "./harmless-commands.ts";
 import { linksBelow } from "./links-below.ts";
 import { settingThatActs } from "./repository-programs.ts";
 import { mayEvaluateCode } from "./shell-builtins.ts";
-import { namesIn, type SimpleCommand, type Word } from "./shell-lexer.ts";
 import { isUnread, readOf } from "./shell-read.ts";
 import {
   fileOf,

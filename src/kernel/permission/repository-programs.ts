@@ -6,7 +6,7 @@ import { errnoOf } from "../../lib/error-detail.ts";
 import { isWithin, realOrSame } from "../../lib/inner-path.ts";
 import { readRegularSync } from "../../lib/regular-file.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { namesIn } from "./shell-lexer.ts";
+import { namesIn } from "../../shell/lexer.ts";
 
 /** Sections and keys that name nothing which a reading command runs, or reads outside of the repository. */
 const HARMLESS = new RegExp(

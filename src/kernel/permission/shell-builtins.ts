@@ -1,6 +1,6 @@
 /** Which shell builtins may run code that their arguments hold. A pattern that names one would allow any command. */
 
-import { MARK, namesIn, type Word } from "./shell-lexer.ts";
+import { MARK, namesIn, type Word } from "../../shell/lexer.ts";
 import type { SimpleCommand } from "./shell-words.ts";
 
 /** All builtins of bash and dash, and the additional ones of other POSIX shells. Any other name is a program. */

@@ -1,6 +1,6 @@
 /** What the shell's `read` sets. */
 
-import { namesIn, type SimpleCommand } from "./shell-lexer.ts";
+import { namesIn, type SimpleCommand } from "../../shell/lexer.ts";
 
 /** A `read` that only sets variables that no program reads. */
 interface ShellRead {

@@ -1,8 +1,8 @@
 /** Parses a shell command line into simple commands. */
 
-import { Lexer, NotUnderstood, type SimpleCommand, type Substitute, type Word } from "./shell-lexer.ts";
+import { Lexer, NotUnderstood, type SimpleCommand, type Substitute, type Word } from "../../shell/lexer.ts";
 
-export type { SimpleCommand } from "./shell-lexer.ts";
+export type { SimpleCommand } from "../../shell/lexer.ts";
 
 const MAX_LINE = 100_000;
 const MAX_DEPTH = 100;

@@ -1,6 +1,6 @@
 /** What the words of a command line may become: files, options, the values of its variables. */
 
-import { beginsAsOption, isExpanded, MARK, type SimpleCommand, type Word } from "./shell-lexer.ts";
+import { beginsAsOption, isExpanded, MARK, type SimpleCommand, type Word } from "../../shell/lexer.ts";
 import { readOf } from "./shell-read.ts";
 
 const NAME = `${MARK.variable}([^${MARK.variable}]*)${MARK.variable}`;

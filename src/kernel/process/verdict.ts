@@ -13,8 +13,8 @@ export type RunOutcome =
   | { kind: "finished" }
   /** A signal, limit or suspension stopped it. */
   | { kind: "stopped"; status: ExitStatus }
-  /** An error ended it. */
-  | { kind: "broken"; reason: ExitReason; error: SyscallError };
+  /** An error ended it. `code`: of a script that has chosen it. */
+  | { kind: "broken"; reason: ExitReason; error: SyscallError; code?: number };
 
 /**
  * The verdict: the one place that decides how a run ended (design §2). Exit code, JSON and process record all show it. A
@@ -28,8 +28,8 @@ export function verdict(
   if (outcome.kind === "stopped") return outcome.status;
   const check = failedCheck(checks);
   if (outcome.kind === "broken") {
-    const { reason, error } = outcome;
-    return { code: CODES[reason] ?? 1, reason, error: afterCheck(error, check) };
+    const { reason, error, code = CODES[reason] ?? 1 } = outcome;
+    return { code, reason, error: afterCheck(error, check) };
   }
   if (check) {
     const message = `The agent finished, but ${checkFailure(check)}.`;

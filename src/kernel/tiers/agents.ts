@@ -13,13 +13,14 @@ export interface Agents extends ReturnType<typeof buildAgents> {}
 
 export function buildAgents(parts: Processes) {
   const { events, kernelAlive, kernelId, units } = parts;
-  const processes = new ProcessManager({
+  const processes: ProcessManager = new ProcessManager({
     ...parts,
     reason: async (proc) => {
       const { script } = proc.spec.opts;
       if (!script) return reason(parts, proc);
-      const { runWorkflow } = await import("../loop/workflow.ts");
-      return runWorkflow({ ...parts, agents: () => agents }, proc, script);
+      const own = { ...parts, agents: () => agents, processes: () => processes };
+      if (script.shell) return (await import("../loop/shell.ts")).runShell(own, proc, script);
+      return (await import("../loop/workflow.ts")).runWorkflow(own, proc, script);
     },
     startMounts: new StartMounts(parts),
   });

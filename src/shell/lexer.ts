@@ -16,7 +16,16 @@ export interface Word {
   form: string;
   /** The commands of its substitutions, one list for each. */
   runs?: readonly (readonly SimpleCommand[])[];
+  /** What it is made of, in order, of a word that was read. */
+  parts?: Part[];
 }
+
+/** A part of a word: plain text, a parameter (`rest`: what follows its name in braces), commands whose output it is. */
+export type Part = { quoted: boolean } & (
+  | { text: string }
+  | { name: string; rest: string }
+  | { commands: string }
+);
 
 /** What stands in a word's form for an expansion. No line may contain these characters. */
 export const MARK = {
@@ -73,7 +82,8 @@ export type Token =
   /** `&` directly before `>`: bash redirects both streams, dash ends the command and redirects. */
   | { kind: "both" }
   | { kind: "open" | "close" }
-  | { kind: "redirect"; operator: string }
+  /** `fd`: the descriptor before the operator. */
+  | { kind: "redirect"; operator: string; fd?: number }
   /** The text after `<<` or `<<<` names no file. */
   | { kind: "text" }
   | { kind: "end" };
@@ -116,6 +126,11 @@ export class Lexer {
   constructor(line: string, substitute: Substitute) {
     this.#line = line;
     this.#substitute = substitute;
+  }
+
+  /** The number of the line that is read. */
+  get line(): number {
+    return this.#line.slice(0, this.#at).split("\n").length;
   }
 
   next(): Token {
@@ -208,7 +223,7 @@ export class Lexer {
       this.#at++;
       if (char === "'") {
         quoted = true;
-        append(word, plainWord(this.#singleQuoted()));
+        append(word, plainWord(this.#singleQuoted(), true));
       } else if (char === '"') {
         quoted = true;
         append(word, this.#doubleQuoted());
@@ -216,7 +231,7 @@ export class Lexer {
         const next = this.#take();
         if (next !== "\n") {
           quoted = true;
-          append(word, plainWord(next));
+          append(word, plainWord(next, true));
         }
       } else if (char === "`") {
         append(word, this.#backticks(false));
@@ -226,7 +241,7 @@ export class Lexer {
         const isPlain = this.#matches(ALONE, start) || this.#matches(EMPTY_BRACES, this.#at - 1);
         const expands = (EXPANDS.includes(char) && !isPlain) || isTilde(char, word.text);
         const form = char === "~" ? MARK.unknown : `${MARK.glob}${char}`;
-        append(word, expands ? { text: char, dynamic: true, splits: true, form } : plainWord(char));
+        append(word, expands ? { ...plainWord(char), dynamic: true, splits: true, form } : plainWord(char));
       }
     }
     return this.#finishWord(start, word, quoted);
@@ -237,7 +252,10 @@ export class Lexer {
     const next = this.#line[this.#at];
     if (next === "<" || next === ">") {
       // `2>`: the digits belong to the redirection.
-      if (/^[0-9]+$/.test(raw)) return this.next();
+      if (/^[0-9]+$/.test(raw)) {
+        const token = this.next();
+        return token.kind === "redirect" ? { ...token, fd: Number(raw) } : token;
+      }
       // bash sets the variable of `{PATH}>x`, and evaluates the subscript of `{a[…]}>x`.
       if (raw.startsWith("{") && raw.endsWith("}")) throw new NotUnderstood();
     }
@@ -260,16 +278,16 @@ export class Lexer {
   }
 
   #doubleQuoted(): Word {
-    const word = plainWord("");
+    const word = plainWord("", true);
     for (;;) {
       const char = this.#take();
       if (char === '"') return word;
       if (char === "`") append(word, this.#backticks(true));
       else if (char === "\\") {
         const next = this.#take();
-        if (next !== "\n") append(word, plainWord('$`"\\'.includes(next) ? next : `\\${next}`));
+        if (next !== "\n") append(word, plainWord('$`"\\'.includes(next) ? next : `\\${next}`, true));
       } else if (char === "$") append(word, this.#dollar(true));
-      else append(word, plainWord(char));
+      else append(word, plainWord(char, true));
     }
   }
 
@@ -277,7 +295,7 @@ export class Lexer {
   #dollar(inQuotes: boolean): Word {
     this.#skipContinuations();
     const next = this.#line[this.#at];
-    if (next === undefined) return plainWord("$");
+    if (next === undefined) return plainWord("$", inQuotes);
     if (next === "[") throw new NotUnderstood();
     if (next === "(") return this.#parentheses(inQuotes);
     if (next === "{") return this.#braced(inQuotes);
@@ -285,13 +303,15 @@ export class Lexer {
     if (NAME_FIRST.test(next)) {
       const start = this.#at;
       while (NAME.test(this.#line[this.#at] ?? "")) this.#at++;
-      return expansion(!inQuotes, variableMark(this.#line.slice(start, this.#at)));
+      const name = this.#line.slice(start, this.#at);
+      return expansion(!inQuotes, variableMark(name), { name, rest: "", quoted: inQuotes });
     }
     if (SPECIAL.includes(next)) {
       this.#at++;
-      return expansion(!inQuotes || next === "@", "?#$!".includes(next) ? MARK.number : MARK.unknown);
+      const form = "?#$!".includes(next) ? MARK.number : MARK.unknown;
+      return expansion(!inQuotes || next === "@", form, { name: next, rest: "", quoted: inQuotes });
     }
-    return plainWord("$");
+    return plainWord("$", inQuotes);
   }
 
   /** Reads `${name}`, or what removes or replaces a part by plain text; anything else in braces can run commands. */
@@ -299,7 +319,11 @@ export class Lexer {
     const [whole, name] = PLAIN_BRACES.exec(this.#line.slice(this.#at, this.#at + MAX_BRACES)) ?? [];
     if (whole === undefined || name === undefined) throw new NotUnderstood();
     this.#at += whole.length;
-    return expansion(!inQuotes, whole === `{${name}}` ? variableMark(name) : MARK.unknown);
+    const inside = whole.slice(1, -1);
+    const part = inside.startsWith("#")
+      ? { name: inside, rest: "", quoted: inQuotes }
+      : { name, rest: inside.slice(name.length), quoted: inQuotes };
+    return expansion(!inQuotes, whole === `{${name}}` ? variableMark(name) : MARK.unknown, part);
   }
 
   /** Reads the commands of `$(…)`, or plain arithmetic. */
@@ -308,10 +332,11 @@ export class Lexer {
       const [whole] = PLAIN_ARITHMETIC.exec(this.#line.slice(this.#at, this.#at + MAX_BRACES)) ?? [];
       if (whole === undefined) throw new NotUnderstood();
       this.#at += whole.length;
-      return expansion(!inQuotes, MARK.number);
+      return expansion(!inQuotes, MARK.number, { name: whole, rest: "", quoted: inQuotes });
     }
-    this.#at++;
-    return substitution(this.#substitute(this, "close"), !inQuotes);
+    const start = ++this.#at;
+    const commands = this.#substitute(this, "close");
+    return substitution(commands, this.#line.slice(start, this.#at - 1), inQuotes);
   }
 
   #backticks(inQuotes: boolean): Word {
@@ -319,7 +344,7 @@ export class Lexer {
     const text = this.#line.slice(this.#at, end);
     if (end < 0 || text.includes("\\")) throw new NotUnderstood();
     this.#at = end + 1;
-    return substitution(this.#substitute(new Lexer(text, this.#substitute), "end"), !inQuotes);
+    return substitution(this.#substitute(new Lexer(text, this.#substitute), "end"), text, inQuotes);
   }
 
   /** `$\<newline>(` is `$(` to a shell. */
@@ -335,20 +360,22 @@ export class Lexer {
   }
 }
 
-function plainWord(text: string): Word {
-  return { text, dynamic: false, splits: false, form: text };
+function plainWord(text: string, quoted = false): Word {
+  const parts = text !== "" || quoted ? [{ text, quoted }] : [];
+  return { text, dynamic: false, splits: false, form: text, parts };
 }
 
-function expansion(splits: boolean, form: string): Word {
-  return { text: "", dynamic: true, splits, form };
+function expansion(splits: boolean, form: string, part: Part): Word {
+  return { text: "", dynamic: true, splits, form, parts: [part] };
 }
 
 function variableMark(name: string): string {
   return `${MARK.variable}${name}${MARK.variable}`;
 }
 
-function substitution(commands: readonly SimpleCommand[], splits: boolean): Word {
-  return { ...expansion(splits, `${MARK.substitution}0${MARK.substitution}`), runs: [commands] };
+function substitution(runs: readonly SimpleCommand[], commands: string, quoted: boolean): Word {
+  const form = `${MARK.substitution}0${MARK.substitution}`;
+  return { ...expansion(!quoted, form, { commands, quoted }), runs: [runs] };
 }
 
 function append(word: Word, part: Word): void {
@@ -361,7 +388,15 @@ function append(word: Word, part: Word): void {
     SUBSTITUTION,
     (_, index: string) => `${MARK.substitution}${Number(index) + runs.length}${MARK.substitution}`,
   );
+  word.parts ??= [];
+  for (const one of part.parts ?? []) addPart(word.parts, one);
   if (part.runs) word.runs = [...runs, ...part.runs];
+}
+
+function addPart(parts: Part[], part: Part): void {
+  const last = parts.at(-1);
+  if (last && "text" in last && "text" in part && last.quoted === part.quoted) last.text += part.text;
+  else parts.push({ ...part });
 }
 
 /** A home folder: at the start of a word, or of a part of an assignment. */

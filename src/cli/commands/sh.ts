@@ -1,0 +1,83 @@
+/** `rnix sh`: runs a line or a script of the agent shell. */
+
+import { basename } from "node:path";
+import { defineCommand } from "../command.ts";
+import { textOf } from "../files/paths.ts";
+import { type FlagValues, text } from "../flags.ts";
+import type { Io } from "../io.ts";
+import { printRefused } from "../run/run.ts";
+import { readAttached, readIntent, STDIN_FLAGS } from "../run/stdin.ts";
+import { ShellView } from "../shell/shell-view.ts";
+import { runWorkflow, WORKFLOW_FLAGS } from "./workflow.ts";
+
+const FLAGS = {
+  command: text("run this line; arguments after it are $0, $1 and so on", "LINE", { short: "c" }),
+  ...STDIN_FLAGS,
+  ...WORKFLOW_FLAGS,
+};
+
+/** A script with what its parameters are. */
+interface Script {
+  name: string;
+  source: string;
+  args: string[];
+  /** How lists show it; absent: by its name. */
+  line?: string;
+  /** It came from stdin, which has no more to give. */
+  isStdin?: true;
+}
+
+export default defineCommand({
+  about: "Run a line or a script of the agent shell: pipelines of agents and programs",
+  args: [
+    {
+      name: "FILE",
+      about: "a script; without one, and without -c, stdin is the script",
+      optional: true,
+      file: true,
+    },
+    { name: "ARG", about: "what the script has as $1, $2 and so on", optional: true, many: true },
+  ],
+  passes: true,
+  flags: FLAGS,
+  examples: [
+    {
+      line: `rnix sh -c 'spawn "find flaky tests" | spawn "fix each"'`,
+      about: "the answer of one agent is the input of the next",
+    },
+    { line: "rnix sh ./nightly.sh src", about: "a script; #!/usr/bin/env -S rnix sh makes it a command" },
+  ],
+  notes: [
+    "Commands of the kernel: spawn, wait, send, recall, call, ps, kill, cat of /proc and /dev. Any other word is a program, run by Bash under the rights of the run.",
+    "Ctrl-C suspends the script; after that, or a kill -9, rnix resume PID runs no finished command twice.",
+    "Exit codes: that of the last command; 2 for a line that can't be read, 126 for a refused command, 127 for an unknown one.",
+  ],
+  refused: printRefused,
+  async run(io, flags, args) {
+    return runScript(io, flags, await scriptOf(io, flags, args));
+  },
+});
+
+/** `-c LINE [NAME ARG…]` as in other shells, a file, or stdin. */
+async function scriptOf(io: Io, flags: FlagValues<typeof FLAGS>, args: string[]): Promise<Script> {
+  const [first, ...rest] = args;
+  if (flags.command !== undefined)
+    return { name: first ?? "sh", source: flags.command, args: rest, line: flags.command };
+  if (first !== undefined)
+    return { name: basename(first), source: await textOf(io, "FILE", first), args: rest };
+  const source = await readIntent(io, { ...flags, asked: false, what: "script" });
+  return { name: "sh", source, args: [], isStdin: true };
+}
+
+function runScript(io: Io, flags: FlagValues<typeof FLAGS>, script: Script): Promise<number> {
+  const { name, source, args, line, isStdin } = script;
+  return runWorkflow(io, flags, async () => ({
+    workflow: { name, source, shell: true },
+    intent: (line ?? `sh ${[name, ...args].join(" ")}`).slice(0, 500),
+    shell: {
+      args,
+      stdin: async (of) => (isStdin ? { text: undefined, notices: [] } : readAttached(of, flags)),
+      view: (of) => new ShellView(of),
+    },
+  }));
+}
