@@ -42,6 +42,7 @@ function untracedFiles({ children }: BenchKernel): FileSystem {
     llm: () => Promise.reject(new Error("no driver asks a model")),
     log: () => undefined,
     inbox: async () => undefined,
+    notice: () => undefined,
     progress: () => undefined,
     output: () => undefined,
     jobOf: () => null,

@@ -4,6 +4,7 @@ import { mkdirSync } from "node:fs";
 import { delimiter } from "node:path";
 import { bubblewrap } from "./bubblewrap.ts";
 import type { Sandbox } from "./level.ts";
+import type { Mount } from "./mount.ts";
 import { BINARY_DIR, mountsOf, type SandboxScope } from "./policy.ts";
 
 /** A program to start, or the confined one in its place. */
@@ -18,11 +19,13 @@ export function sandboxed(
   { program }: Sandbox,
   scope: SandboxScope,
   { argv, cwd, env }: SandboxedProgram,
-): { argv: string[]; env: Record<string, string> } {
+): { argv: string[]; env: Record<string, string>; mounts: Mount[] } {
   for (const folder of [scope.temp, scope.home]) mkdirSync(folder, { recursive: true, mode: 0o700 });
   const { PATH = "" } = env;
+  const mounts = mountsOf(scope);
   return {
-    argv: [...bubblewrap({ program, mounts: mountsOf(scope), cwd, isRoot: scope.isRoot }), ...argv],
+    mounts,
+    argv: [...bubblewrap({ program, mounts, cwd, isRoot: scope.isRoot }), ...argv],
     env: { ...env, TMPDIR: "/tmp", PATH: `${BINARY_DIR}${delimiter}${PATH}` },
   };
 }

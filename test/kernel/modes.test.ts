@@ -64,6 +64,22 @@ test("a mode is changed while the run works, by the operator, for its children t
   expect([free.exit_reason, free.asks, ran]).toEqual(["completed", [], ["pwd", "make"]]);
 });
 
+test("outside: a command that can't leave its sandbox is not asked for, unless a rule names it", async () => {
+  const ran: string[] = [];
+  const model = runs("make", "curl example.com");
+  await using h = new KernelHarness({ model, devices: { "/dev/shell": shell(ran) } });
+  const confinement = { level: "project", mechanism: "bubblewrap", program: "/usr/bin/bwrap" } as const;
+  const given = { askMode: "outside", on_ask: "park", confinement } as const;
+  const free = await h.run("go", { ...given, network: ["off"] });
+  expect([free.info.exit_reason, ran]).toEqual(["completed", ["make", "curl example.com"]]);
+  for (const opts of [
+    given,
+    { ...given, network: ["off"], ask: ["Bash(make *)", "Bash(make)"] },
+    { on_ask: given.on_ask, askMode: given.askMode },
+  ])
+    expect((await h.run("go", opts)).info.exit_reason).toBe("suspended");
+});
+
 test("a laxer mode answers the question that is open", async () => {
   const ran: string[] = [];
   await using h = new KernelHarness({ model: runs("make"), devices: { "/dev/shell": shell(ran) } });

@@ -5,16 +5,18 @@ import { join } from "node:path";
 import { spawnError } from "../../os/spawn-error.ts";
 import { type ExecRequest, SyscallError } from "../../plugin/index.ts";
 import { TEMPORARY } from "../../sandbox/level.ts";
+import { refusals, type SandboxView } from "../../sandbox/refusals.ts";
 import { sandboxed } from "../../sandbox/sandbox.ts";
 import type { KernelPorts } from "../kernel-ports.ts";
 import type { Process } from "../process/process.ts";
 
 /** The request for the same program in the sandbox of the process. */
 export function confined<R extends Pick<ExecRequest, "argv" | "cwd" | "env">>(
-  { spec, record }: Process,
+  proc: Process,
   request: R,
   { userDataDir, sandboxing }: Pick<KernelPorts, "userDataDir" | "sandboxing">,
 ): R {
+  const { spec, record } = proc;
   const { confinement, project, folders = [], cwd: folder } = spec.opts;
   if (!confinement || !sandboxing)
     throw new SyscallError("UNAVAILABLE", "This kernel can't confine a program.");
@@ -39,8 +41,37 @@ export function confined<R extends Pick<ExecRequest, "argv" | "cwd" | "env">>(
     binary,
     isRoot: process.getuid?.() === 0,
   };
-  return { ...request, cwd: program.cwd, ...sandboxed(confinement, scope, program) };
+  const { mounts, ...confined } = sandboxed(confinement, scope, program);
+  views.set(proc, {
+    mounts,
+    given: [scope.project, ...scope.folders],
+    isReadOnly: scope.level === "read-only",
+    cwd: program.cwd,
+    home: program.env.HOME,
+  });
+  return { ...request, cwd: program.cwd, ...confined };
 }
+
+/** What the last program of a process saw, until the result of its call. */
+const views = new WeakMap<Process, SandboxView>();
+
+/** What the sandbox refused to the programs of a call, for the model. The user gets a notice of each path once. */
+export function sandboxRefusals(proc: Process, result: string, notice: (text: string) => void): string {
+  const view = views.get(proc);
+  views.delete(proc);
+  if (view === undefined) return "";
+  const found = refusals(result, view);
+  const known = shown.get(proc) ?? new Set();
+  shown.set(proc, known);
+  for (const text of found.filter((one) => !known.has(one) && known.size < MAX_NOTICES)) {
+    known.add(text);
+    notice(text);
+  }
+  return found.map((text) => `\n[${text}]`).join("");
+}
+
+const shown = new WeakMap<Process, Set<string>>();
+const MAX_NOTICES = 50;
 
 /** Outside of a sandbox a missing program fails at the start; inside, only bubblewrap would report it. */
 function requireProgram({

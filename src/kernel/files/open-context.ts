@@ -61,6 +61,7 @@ interface OpenContextPorts
   };
   /** The service `units`, for a call of this tool. */
   units(proc: Process, tool: string | undefined): UnitService;
+  notice(proc: Process, text: string): void;
   /** Emits an event to the clients that watch the process. */
   progress(proc: Process, tool: string, text: string): void;
   /** Shows output of a running call; `skipped`: lines before it that were left out. */
@@ -128,6 +129,13 @@ export class OpenContexts {
       connect: (url) => this.#ports.networks.connect(proc, url),
       ...this.#services(proc, entry, as, call, signal),
     };
+  }
+
+  /** What the sandbox refused to the programs of a call, for the model; the user gets a notice. */
+  async refusals(proc: Process, result: string): Promise<string> {
+    if (!proc.spec.opts.confinement) return "";
+    const { sandboxRefusals } = await import("./confine.ts");
+    return sandboxRefusals(proc, result, (text) => this.#ports.notice(proc, text));
   }
 
   /** The folders that its tools must not write to, or not even read. */

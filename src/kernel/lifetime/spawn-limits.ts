@@ -9,7 +9,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import { withinParent } from "../../proxy/host-rules.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import type { BudgetLimits, TreeBudget } from "../budget/budget.ts";
-import { factsOf } from "../permission/facts.ts";
+import { confinedFact, factsOf } from "../permission/facts.ts";
 import { Permissions } from "../permission/permissions.ts";
 import { withAsks } from "../permission/with-asks.ts";
 import type { Process } from "../process/process.ts";
@@ -48,7 +48,7 @@ export function permissionsOf(
   parent: Process | undefined,
   expected?: readonly string[],
 ): Permissions {
-  const facts = { ...factsOf(namespace), expected };
+  const facts = { ...factsOf(namespace), expected, ...confinedFact(opts) };
   const allow = [...(opts.allow ?? agent.allowedTools), ...(opts.unasked ?? [])];
   const deny = opts.deny ?? [];
   const folders = (opts.folders ?? []).map(realOrSame);

@@ -99,7 +99,8 @@ function askedByRules(all: AskRights, view: CallView, ports: Omit<AskPorts, "mod
   const { rules, mode, always } = rights;
   if (view.runsCommand && view.call.tool !== null) {
     const { commandLine } = lineOf(view);
-    const needs = mode === "off" || !isOutsideTool(view) ? [] : needsIn(view, always, { ...ports, mode });
+    const isFree = mode === "off" || !isOutsideTool(view) || (mode !== "plan" && view.staysInside);
+    const needs = isFree ? [] : needsIn(view, always, { ...ports, mode });
     if (mode === "plan" && needs.some(({ isRead }) => !isRead)) return [ofPlan(view)];
     if (commandLine === null && coveredBy(always, view) !== null) return [];
     const folders = foldersOf(view);

@@ -41,6 +41,8 @@ export interface Facts {
   cwd?: string;
   /** Folders that were given beside the project's (`--add`), with their links resolved. */
   folders?: readonly string[];
+  /** Programs are in a sandbox, and their network is limited. */
+  confined?: boolean;
   /** Resolves links; for a missing path, those of its nearest existing folder. */
   realPath?(path: string): string;
   /** Returns true when a file or folder has this absolute path. */
@@ -109,6 +111,11 @@ export class CallView {
   /** Whether its subject is run by a shell. Other texts are only compared with patterns as command lines are. */
   get runsCommand(): boolean {
     return this.kind === "command" && this.tool?.subject === "command";
+  }
+
+  /** A command that can reach nothing but what the sandbox gives it. */
+  get staysInside(): boolean {
+    return this.runsCommand && this.#facts.confined === true;
   }
 
   get commandLine(): CommandLine {

@@ -1,5 +1,6 @@
 /** The tools and devices of a namespace, as rules see them. */
 
+import { isLimited } from "../../proxy/host-rules.ts";
 import type { NamedTool, Namespace } from "../../vfs/namespace.ts";
 import type { Facts, ToolFacts } from "./call-view.ts";
 
@@ -9,6 +10,17 @@ export function factsOf(namespace: Namespace): Pick<Facts, "tools" | "devices"> 
     tools: namespace.tools().map(factOf),
     devices: namespace.entries().map(({ path }) => path),
   };
+}
+
+/** Whether no command of the run can leave its sandbox. */
+export function confinedFact({
+  confinement,
+  network,
+}: {
+  confinement?: object | undefined;
+  network?: string[] | undefined;
+}): Pick<Facts, "confined"> {
+  return confinement && isLimited(network) ? { confined: true } : {};
 }
 
 /** Cached per tool, because the rights of every process refer to them. */

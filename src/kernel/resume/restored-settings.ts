@@ -5,7 +5,7 @@ import { budgetOf, restoredOptions } from "../../options/process-options.ts";
 import type { ProcessMeta } from "../../store/runs/schema.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import type { BudgetLimits } from "../budget/budget.ts";
-import { factsOf } from "../permission/facts.ts";
+import { confinedFact, factsOf } from "../permission/facts.ts";
 import { Permissions } from "../permission/permissions.ts";
 import { withAsks } from "../permission/with-asks.ts";
 import type { Process } from "../process/process.ts";
@@ -59,7 +59,8 @@ export function savedPermissions(
   parent: Process | undefined,
 ): Permissions {
   const folders = (opts.folders ?? []).map(realOrSame);
-  const facts = { ...factsOf(namespace), projectDir: opts.project.dir, cwd: info.cwd, folders };
+  const places = { projectDir: opts.project.dir, cwd: info.cwd, folders };
+  const facts = { ...factsOf(namespace), ...places, ...confinedFact(opts) };
   const saved = withAsks(Permissions.from(info.permissions, facts), opts);
   return parent ? saved.within(parent.permissions) : saved;
 }

@@ -48,6 +48,7 @@ export function buildIo(core: Core) {
     ask: (proc, callId, signal) => asks.service(proc, callId, signal),
     llm: async (proc, callId, request, signal) => (await pluginRequests()).ask(proc, callId, request, signal),
     inbox: core.notify,
+    notice: (proc, text) => watchers.notice(proc, text),
     progress: (proc, tool, text) => watchers.notice(proc, `${tool}: ${text}`),
     output: (proc, callId, text, skipped) => watchers.output(proc, callId, text, skipped),
     jobOf: (proc) => table.ancestry(proc).find(({ spec }) => spec.opts.job)?.spec.opts.job?.id ?? null,

@@ -2,7 +2,7 @@
 
 import type { z } from "zod";
 import { withDeadline } from "../../lib/cancellation.ts";
-import { withMessage } from "../../lib/error-detail.ts";
+import { messageOf, withMessage } from "../../lib/error-detail.ts";
 import { issueText } from "../../lib/issue-text.ts";
 import {
   type Data,
@@ -32,7 +32,14 @@ export type CallState = ToolCallRecord["state"];
  * result. Fails with TIMEOUT at the tool's deadline. Keys are redacted in its result and in its error.
  */
 export async function callDevice(
-  { files, children, networks, warn, taint }: Pick<Io, "files" | "children" | "networks" | "warn" | "taint">,
+  {
+    files,
+    children,
+    networks,
+    warn,
+    openContexts,
+    taint,
+  }: Pick<Io, "files" | "children" | "networks" | "warn" | "openContexts" | "taint">,
   proc: Process,
   call: ToolCall,
   target: ProcessTool,
@@ -53,16 +60,20 @@ export async function callDevice(
   const plain = isOfProc(path);
   const by = plain ? { ...as, device: target.entry.path } : as;
   const input = JSON.stringify({ op: target.tool.op ?? target.tool.name, ...call.input });
-  const notes = (): string =>
-    networks.takeRefused(proc) + hitsText(children.takeHits(proc.uuid), proc.spec.opts.limits);
+  const notes = async (text: string): Promise<string> =>
+    [
+      await openContexts.refusals(proc, text),
+      networks.takeRefused(proc),
+      hitsText(children.takeHits(proc.uuid), proc.spec.opts.limits),
+    ].join("");
   const exchanged = { path, by, input: plain ? undefined : input, ms, late };
   try {
     const result = await exchange(files, proc, exchanged, until, async (fd, signal) =>
       proc.secrets.hide(await readText(files, proc, fd, signal)),
     );
-    return result + notes();
+    return result + (await notes(result));
   } catch (thrown) {
-    const beside = notes();
+    const beside = await notes(messageOf(thrown));
     throw beside && thrown instanceof SyscallError ? withMessage(thrown, thrown.message + beside) : thrown;
   } finally {
     const { origin } = target.tool;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { mkdirSync, symlinkSync } from "node:fs";
+import { mkdirSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { installed } from "../../support/installed.ts";
 import { until } from "../../support/until.ts";
@@ -51,6 +51,28 @@ describe.if(installed("bwrap"))("a run in a sandbox", () => {
     expect(machine.has("/tmp/note")).toBe(false);
     const left = (): boolean => filesBelow(machine.project).some((path) => path.endsWith("/note"));
     await until(() => !left(), "the end of the temporary folder");
+  });
+
+  test("names the path that it refused, why, and what would allow it, to the model and to the user", async () => {
+    await using machine = new Machine({ git: true });
+    machine.write(join(machine.home, ".ssh/id"), "key");
+    const model = await machine.play({
+      "do it": [
+        bash("git config user.name x"),
+        bash("cat ~/.ssh/id"),
+        bash('python3 -c \'open("/usr/new", "w")\''),
+        bash("cat no-such-file; ls /no/such; git show no-such; true"),
+        says("done"),
+      ],
+    });
+    const { stderr } = await machine.ok([...REQUIRED, "do it"]);
+    const [config, key, outside, missing] = toolResults(model.last);
+    expect(config).toContain(`[${machine.project}/.git/config is protected by the sandbox`);
+    expect(key).toContain(`[${machine.home}/.ssh/id is hidden by the sandbox`);
+    expect(outside).toContain("[/usr/new is outside of the project. Only the user can allow it: --add /usr]");
+    expect(missing).not.toMatch(/sandbox|--add/);
+    expect(stderr).toContain(`${machine.home}/.ssh/id is hidden by the sandbox`);
+    rmSync(join(machine.home, ".ssh"), { recursive: true });
   });
 
   test("commits in a work tree of another folder, whose hooks stay as they are", async () => {
