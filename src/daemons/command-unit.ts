@@ -141,10 +141,11 @@ export class CommandUnit implements Daemon {
     const newline = data.lastIndexOf(NEWLINE);
     if (newline >= 0) this.#lineEnd = this.#o.file.position - data.length + newline + 1;
     if (skipped > 0) this.#line(`[${skipped} bytes skipped]`);
-    const text = this.#o.hide(this.#decoder.decode(data, { stream: true }));
+    const text = this.#decoder.decode(data, { stream: true });
     const lines = (this.#openLine + text).split("\n");
-    this.#openLine = (lines.pop() ?? "").slice(-MAX_OPEN_LINE);
-    for (const line of lines) this.#line(line);
+    // A key may come in pieces: the line is hidden again when it is complete.
+    this.#openLine = this.#o.hide(lines.pop() ?? "").slice(-MAX_OPEN_LINE);
+    for (const line of lines) this.#line(this.#o.hide(line));
   }
 
   #line(line: string): void {
@@ -176,7 +177,7 @@ export class CommandUnit implements Daemon {
   #takeRest(): void {
     this.#take();
     if (!this.#batcher) return;
-    if (this.#openLine !== "") this.#line(this.#openLine);
+    if (this.#openLine !== "") this.#line(this.#o.hide(this.#openLine));
     this.#openLine = "";
     this.#lineEnd = this.#o.file.position;
     this.#event(this.#batcher.close() ?? "", true);

@@ -69,7 +69,7 @@ export class DriverUnit implements Daemon {
   update({ metadata, output, event, status }: UnitUpdate): void {
     const { clock, emit, hide } = this.#o;
     if (metadata) this.#metadata = metadata;
-    if (output !== undefined) this.#output = (this.#output + hide(output)).slice(-TAIL_BYTES);
+    if (output !== undefined) this.#output = hide(this.#output + output).slice(-TAIL_BYTES);
     if (event !== undefined) emit(newEventSignal(this, hide(event), false, clock.now()));
     if (status !== undefined) this.#end(status);
   }

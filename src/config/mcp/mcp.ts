@@ -218,6 +218,16 @@ function atAddress(
   return { url, headers, ...(!hasKey && { tokens: tokenFile(configDir, url) }) };
 }
 
+/** The keys in the headers of these mounts: whole values, and what follows a scheme such as `Bearer`. */
+export function headerKeys(mounts: readonly MountRequest[]): string[] {
+  return mounts.flatMap(({ config }) => {
+    const headers: unknown = Reflect.get(config, "headers");
+    if (typeof headers !== "object" || headers === null) return [];
+    const values = Object.entries(headers).filter(([name]) => /auth|key|token|secret|cookie/i.test(name));
+    return values.map(([, value]) => String(value).replace(/^(?:bearer|basic|token) +/i, ""));
+  });
+}
+
 /** The file with the OAuth tokens for this URL. */
 export function tokenFile(configDir: string, url: string): string {
   return join(configDir, "mcp-tokens", `${Bun.CryptoHasher.hash("sha256", url, "hex").slice(0, 32)}.json`);

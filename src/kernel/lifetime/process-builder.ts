@@ -177,6 +177,12 @@ export class ProcessBuilder {
     const record = reopened ?? this.#newRecord(opts, undo);
     const { uuid } = record;
     const settled = { ...opts, ...settledOptions(agent, opts, parent) };
+    const secrets = new Secrets({
+      // The shell of the process may print keys of the parent's environment.
+      keys: [...(opts.secrets ?? []), ...(parent?.secrets.keys ?? [])],
+      labels: secretLabels(settled.boundSecrets),
+      shared: this.#parts.fetchedKeys,
+    });
     const proc = new Process({
       pid: this.#parts.pids.next(),
       uuid,
@@ -185,18 +191,13 @@ export class ProcessBuilder {
       parentUuid: parent?.uuid ?? ofItself?.info.parent_uuid ?? null,
       originUuid: saved?.fork ? saved.info.uuid : (saved?.info.origin_uuid ?? null),
       depth: parent ? parent.spec.depth + 1 : 0,
-      intent,
+      intent: secrets.hide(intent),
       kind,
       agent,
       opts: settled.boundSecrets?.length ? { ...settled, env: secretVariables(settled) } : settled,
       namespace,
       permissions,
-      secrets: new Secrets({
-        // The shell of the process may print keys of the parent's environment.
-        keys: [...(opts.secrets ?? []), ...(parent?.secrets.keys ?? [])],
-        labels: secretLabels(settled.boundSecrets),
-        shared: this.#parts.fetchedKeys,
-      }),
+      secrets,
       record,
       budget,
       checks: terms?.spawned.checks ?? [...new Set([...agent.checks, ...(opts.check ?? [])])],

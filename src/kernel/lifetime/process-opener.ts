@@ -167,7 +167,7 @@ export class ProcessOpener {
       title,
       characters: text.length,
     }));
-    return assembleHead({
+    const head = assembleHead({
       instructions: agent.instructions,
       skills,
       deferredSkills: agent.deferredSkills,
@@ -183,6 +183,7 @@ export class ProcessOpener {
         platform: this.#parts.platform,
       },
     });
+    return proc.secrets.hide(head);
   }
 }
 

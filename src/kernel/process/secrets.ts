@@ -21,7 +21,6 @@ interface SecretsOptions {
 /** Provider keys to redact in all that a process reads, prints and records. They are never written to disk. */
 export class Secrets {
   readonly #first: readonly string[];
-  readonly #given: readonly string[];
   readonly #shared: Secrets | undefined;
   /** By each form of a key. */
   readonly labels: ReadonlyMap<string, string>;
@@ -30,13 +29,14 @@ export class Secrets {
   #last: string | undefined;
   /** All keys; valid until another one is fetched. */
   #all: { fetched: readonly string[]; shared: readonly string[]; keys: readonly string[] } | undefined;
+  #inLines: { keys: readonly string[]; forms: readonly FormInLines[] } | undefined;
 
   constructor({ keys = [], shared, labels = new Map() }: SecretsOptions = {}) {
-    this.#given = [...keys, ...labels.keys()];
+    const given = [...keys, ...labels.keys()];
     this.labels = new Map(
       [...labels].flatMap(([key, label]) => forms(key).map((form) => [form, label] as const)),
     );
-    this.#first = longestFirst(this.#given.flatMap(forms));
+    this.#first = longestFirst(given.flatMap(forms));
     this.#shared = shared;
   }
 
@@ -63,13 +63,15 @@ export class Secrets {
     return this.#all.keys;
   }
 
-  /** The keys as they are, and in JSON. */
-  get plain(): readonly string[] {
-    return [...this.#given, ...this.#fetchedKeys].flatMap(plainForms).concat(this.#shared?.plain ?? NONE);
+  /** The encoded forms, which programs break into lines; as of now. */
+  get inLines(): readonly FormInLines[] {
+    const { keys } = this;
+    if (this.#inLines?.keys !== keys) this.#inLines = { keys, forms: keys.flatMap(formInLines) };
+    return this.#inLines.forms;
   }
 
   hide(text: string): string {
-    return redacted(text, this.keys, this.labels);
+    return inLinesRedacted(redacted(text, this.keys, this.labels), this);
   }
 
   /** Returns the error with redacted text, and without its cause if that shows a key. */
@@ -93,10 +95,7 @@ export class Secrets {
   }
 }
 
-/**
- * Redacts a text that comes in pieces. What may be the beginning of a key is held back until it is decided; of an encoded
- * one nothing, because nearly every letter begins one.
- */
+/** Redacts a text that comes in pieces. What may be the beginning of a key, in any form, is held back until it is decided. */
 class RedactedText {
   readonly #secrets: Secrets;
   #held = "";
@@ -107,10 +106,10 @@ class RedactedText {
 
   /** Returns the text that can be shown now. Fewer characters than the longest key are held back. */
   push(piece: string): string {
-    const { keys, plain, labels } = this.#secrets;
+    const { keys, labels } = this.#secrets;
     if (keys.length === 0 && this.#held === "") return piece;
     const text = redacted(this.#held + piece, keys, labels);
-    const at = startOfKey(text, plain);
+    const at = startOfKey(text, keys);
     this.#held = text.slice(at);
     return text.slice(0, at);
   }
@@ -181,19 +180,18 @@ function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength);
 }
 
-/** The key itself, and its form in JSON. */
-function plainForms(key: string): string[] {
-  return key.length < MIN_LENGTH ? [] : [key, JSON.stringify(key).slice(1, -1)];
-}
-
 /** The key itself, and its forms in JSON, URLs, hexadecimal digits and base64. */
 function forms(key: string): string[] {
   if (key.length < MIN_LENGTH) return [];
   const bytes = Buffer.from(key);
   const hex = bytes.toString("hex");
   const url = encodeURIComponent(key);
-  const lower = url.replace(/%../g, (code) => code.toLowerCase());
-  const written = [...plainForms(key), url, lower, hex, hex.toUpperCase()];
+  // Some programs leave slashes as they are.
+  const urls = [url, url.replaceAll("%2F", "/")].flatMap((one) => [
+    one,
+    one.replace(/%../g, (code) => code.toLowerCase()),
+  ]);
+  const written = [key, JSON.stringify(key).slice(1, -1), ...urls, hex, hex.toUpperCase()];
   return [...new Set([...written, ...[0, 1, 2].flatMap((offset) => inBase64(bytes, offset))])];
 }
 
@@ -214,6 +212,31 @@ function redacted(text: string, keys: readonly string[], labels: ReadonlyMap<str
     (shown, key) => (shown.includes(key) ? shown.replaceAll(key, () => labels.get(key) ?? HIDDEN) : shown),
     text,
   );
+}
+
+/** A form that programs break into lines, as `base64` and `xxd -p` do. */
+interface FormInLines {
+  form: string;
+  /** Two parts of its beginning: a break between lines leaves one of them whole. */
+  tiles: readonly [string, string];
+  pattern: RegExp;
+}
+
+/** The longest beginning that no two breaks are in. */
+const MAX_TILE = 16;
+
+function formInLines(form: string): FormInLines[] {
+  const size = Math.min(MAX_TILE, Math.floor(form.length / 2));
+  if (size < MIN_LENGTH || !/^[\w+/=-]+$/.test(form)) return [];
+  const pattern = new RegExp([...form].map((letter) => RegExp.escape(letter)).join("(?:\\r?\\n)?"), "g");
+  return [{ form, tiles: [form.slice(0, size), form.slice(size, 2 * size)], pattern }];
+}
+
+function inLinesRedacted(text: string, { inLines, labels }: Pick<Secrets, "inLines" | "labels">): string {
+  if (!text.includes("\n")) return text;
+  return inLines
+    .filter(({ tiles }) => tiles.some((tile) => text.includes(tile)))
+    .reduce((shown, { form, pattern }) => shown.replace(pattern, () => labels.get(form) ?? HIDDEN), text);
 }
 
 /** The text in UTF-8, with one character for each byte. */

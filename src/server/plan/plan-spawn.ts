@@ -7,7 +7,7 @@ import { type Agent, loadAgent, requireChecks, withAdded } from "../../config/ag
 import { toolEnvironment, userEnv } from "../../config/environment/environment.ts";
 import type { Env } from "../../config/environment/paths.ts";
 import { keptNotice, pipelineEnvironment } from "../../config/environment/pipeline-environment.ts";
-import { mcpMounts } from "../../config/mcp/mcp.ts";
+import { headerKeys, mcpMounts } from "../../config/mcp/mcp.ts";
 import { type Project, prepareProject } from "../../config/project/project.ts";
 import { loadProjectDoc } from "../../config/project/project-doc.ts";
 import {
@@ -181,6 +181,7 @@ export async function planSpawn(
         // Its skills name files there.
         folders: base === null ? attached.folders : [...new Set([...attached.folders, base.dir])],
         ...environment,
+        secrets: [...environment.secrets, ...headerKeys(servers.mounts)],
         boundSecrets,
         projectDoc: doc?.text,
         input: attached.text && new Secrets({ keys: environment.secrets }).hide(attached.text),

@@ -25,13 +25,17 @@ interface RunEnvironment {
   pluginKeys: Record<string, string>;
 }
 
+/** In the user's file with keys, what is no address and no other setting. */
+const SECRET_NAME = /KEY|TOKEN|SECRET|PASS|CREDENTIAL/i;
+
 export function runEnvironment(
   env: Env,
   { providers, devices, userEnv, fetched, pluginEnv = env }: EnvironmentSources,
 ): RunEnvironment {
   const own = devices.secrets ?? [];
   const names = [...keyNames({ providers, devices: devices.namespace }), ...own];
-  const secrets = providerKeys([env, userEnv], names);
+  const more = Object.keys(userEnv).filter((name) => SECRET_NAME.test(name));
+  const secrets = providerKeys([env, userEnv], [...names, ...more]);
   return {
     env: toolEnvironment(env, names, [...secrets, ...fetched]),
     secrets,

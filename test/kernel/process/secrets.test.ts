@@ -69,7 +69,7 @@ describe("secrets", () => {
   });
 
   test("hold back at most a possible beginning of a secret", () => {
-    const stream = secrets.stream();
+    const stream = new Secrets({ keys: ["sk-live-0123456789"] }).stream();
     expect(stream.push("an answer")).toBe("an answer");
     expect(stream.push(" and sk-li")).toBe(" and ");
     expect(stream.push("ght")).toBe("sk-light");
@@ -110,6 +110,14 @@ describe("a key that a program has encoded is hidden", () => {
   test.each([
     ["in a URL", encodeURIComponent(key)],
     ["in a URL with small letters", encodeURIComponent(key).toLowerCase().replace("test", "Test")],
+    ["in a URL with slashes", encodeURIComponent(key).replaceAll("%2F", "/")],
+    [
+      "in base64 in lines",
+      Buffer.from(`${"x".repeat(41)}${key}`)
+        .toString("base64")
+        .replace(/.{76}/g, "$&\n"),
+    ],
+    ["in base64 in short lines", Buffer.from(`abc${key}`).toString("base64").replace(/.{16}/g, "$&\r\n")],
     ["in hexadecimal digits", bytes.toString("hex")],
     ["in capital hexadecimal digits", bytes.toString("hex").toUpperCase()],
     ...["", "a", "ab", "user:", "Basic user name:"].flatMap((before) =>
@@ -130,7 +138,19 @@ describe("a key that a program has encoded is hidden", () => {
     expect(Buffer.from(shown.replace("[key]", ""), "base64").includes(key.slice(2, -2))).toBe(false);
   });
 
-  test("also when it comes in pieces", () => {
+  test("also when it comes in pieces of a text", () => {
+    for (const text of [
+      bytes.toString("hex"),
+      encodeURIComponent(key),
+      Buffer.from(`user:${key}`).toString("base64"),
+    ]) {
+      const stream = secrets.stream();
+      const shown = [...text].map((piece) => stream.push(piece)).join("") + stream.end();
+      expect(shown).toContain("[key]");
+    }
+  });
+
+  test("also when it comes in pieces of bytes", () => {
     const stream = secrets.byteStream();
     const text = Buffer.from(`user:${key}`).toString("base64");
     const pieces = [...Buffer.from(text)].map((byte) => stream.push(Uint8Array.of(byte)));
