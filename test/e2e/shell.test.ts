@@ -1,10 +1,12 @@
 import { describe, expect, test } from "bun:test";
-import { mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { RecordedRequest } from "../support/model-server/server.ts";
+import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
 import { firstUserMessage } from "./support/requests.ts";
 import { listed } from "./support/runs.ts";
+import { shellTorture } from "./support/torture/shell-torture.ts";
 
 const CAPITALS = (request: RecordedRequest) => ({ text: firstUserMessage(request).toUpperCase() });
 
@@ -92,4 +94,121 @@ exit 4
     expect(run).toMatchObject({ exit_code: 4, exit_reason: "failed", workflow: { name: "job.sh" } });
     expect(run?.children).toHaveLength(5);
   });
+});
+
+describe("rights of a script", () => {
+  test.concurrent("what the rules for Bash refuse is refused, however it is written", async () => {
+    await using machine = new Machine();
+    await machine.model(CAPITALS);
+    const denied = [
+      "touch made",
+      "'touch' made",
+      "X=touch; $X made",
+      'X="touch made"; $X',
+      "echo made | xargs touch",
+      "echo a && touch made",
+      "echo $(touch made)",
+      "touch made & wait %1",
+      "cd sub && touch ../made",
+      "/usr/bin/touch made | cat",
+    ];
+    machine.write("sub/x", "");
+    const lines = denied.map((line, index) => `${line}; echo ${index} $?`).join("\n");
+    const { stdout } = await machine.ok(["sh", "--deny", "Bash(touch *),Bash(xargs *)", "-c", lines]);
+    expect(existsSync(join(machine.project, "made"))).toBe(false);
+    expect(
+      stdout
+        .trim()
+        .split("\n")
+        .filter((line) => !/^a?$/.test(line)),
+    ).toEqual(denied.map((line, index) => `${index} ${line.startsWith("echo $(") ? 0 : 126}`));
+    const none = await machine.run([
+      "sh",
+      "--deny",
+      "Bash,Write",
+      "-c",
+      "spawn hello; call Write path=made content=x; ls",
+    ]);
+    expect(none).toMatchObject({ code: 126, stdout: "HELLO\n" });
+    expect(existsSync(join(machine.project, "made"))).toBe(false);
+  });
+
+  test.concurrent("values are never read as commands", async () => {
+    await using machine = new Machine();
+    await machine.model(() => ({ text: "'; touch made; echo $(touch made) `touch made` #" }));
+    const { stdout } = await machine.ok([
+      "sh",
+      "-c",
+      'X=$(spawn x); echo "$X"; echo $X; echo "$1" $1; printf "%s" "$X" | wc -l; echo "$X" > "$X.txt"; ls *.txt',
+      "sh",
+      "a'b; touch made",
+    ]);
+    expect(stdout).toContain("a'b; touch made a'b; touch made");
+    expect(stdout.match(/touch made; echo/g)?.length).toBe(3);
+    expect(existsSync(join(machine.project, "made"))).toBe(false);
+  });
+
+  test.concurrent("lines that can't be read end with 2 before anything runs; output without end is ended", async () => {
+    await using machine = new Machine();
+    await machine.model(CAPITALS);
+    const wrong = [
+      "'open",
+      '"open',
+      "a |",
+      "| a",
+      "a && ",
+      "a ;; b",
+      "& a",
+      "(a)",
+      "{ a; }",
+      "if a; then b; fi",
+      "f() { a; }",
+      "cat << x\nx",
+      "a > ",
+      "a 5> b",
+      "$(",
+      "`",
+      "echo $((1 + X))",
+      "${" + "X/a/b}",
+      "for i in a; do b; done",
+      `${"$(".repeat(500)}`,
+      "echo )",
+    ];
+    const codes = await Promise.all(
+      wrong.map(async (line) => (await machine.run(["sh", "-c", `touch made\n${line}`])).code),
+    );
+    expect(codes).toEqual(wrong.map(() => 2));
+    expect(existsSync(join(machine.project, "made"))).toBe(false);
+    const usage =
+      "spawn; echo $?; spawn --no-such x; echo $?; spawn --max-steps many x; echo $?; wait x; echo $?; kill x; echo $?; call Nothing; echo $?";
+    expect((await machine.ok(["sh", "-c", usage])).stdout).toBe("2\n2\n2\n2\n2\n127\n");
+    const endless = await machine.run(["sh", "-c", "yes; echo never; exit 7"]);
+    expect(endless.code).toBe(7);
+  });
+
+  test.concurrent("Ctrl-C suspends it with its agents; a resume does the rest", async () => {
+    await using machine = new Machine();
+    const hold = Promise.withResolvers<void>();
+    const model = await machine.model(async (request) => {
+      if (firstUserMessage(request) === "slow") await hold.promise;
+      return CAPITALS(request);
+    });
+    const running = machine.start(["sh", "-c", "echo once >> ran; spawn slow; echo end >> ran"]);
+    await until(() => model.requests.length === 1);
+    running.signal("SIGINT");
+    expect((await running.done).code).toBe(75);
+    hold.resolve();
+    const [run] = (await listed(machine)).filter(({ parent_uuid }) => parent_uuid === null);
+    expect((await machine.ok(["resume", run?.uuid ?? ""])).stdout).toBe("SLOW\n");
+    expect(machine.read("ran")).toBe("once\nend\n");
+  });
+});
+
+describe("a script after kill -9", () => {
+  test("at random moments: no command runs again after its end, nothing is lost", async () => {
+    await using machine = new Machine();
+    const report = await shellTorture(machine, { seed: 3, kills: 20 });
+    expect(report.wrong).toEqual([]);
+    expect(report.ended).toBeGreaterThan(10);
+  }, 120_000);
 });
