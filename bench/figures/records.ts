@@ -1,6 +1,7 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { ModelServer } from "../../test/support/model-server/server.ts";
+import { copyRun } from "../copy-run.ts";
 import { type Figure, time } from "../figure.ts";
 import { median, timed } from "../measure.ts";
 import type { Place } from "../place.ts";
@@ -51,7 +52,7 @@ async function manyOldRuns(place: Place): Promise<Figure[]> {
   const fresh = place.user("cold");
   await timed(user.spawn(place.oneTurn));
   const folder = join(user.command([]).cwd, ".rnix/data");
-  fill(join(folder, "steps"));
+  copyRun(join(folder, "steps"), OLD_RUNS);
   const started: number[] = [];
   const afterKill: number[] = [];
   const floor: number[] = [];
@@ -80,18 +81,3 @@ async function manyOldRuns(place: Place): Promise<Figure[]> {
 }
 
 /** Copies the one run that is there, each with its own UUID and PID. */
-function fill(steps: string): void {
-  const [uuid = ""] = readdirSync(steps);
-  const files = readdirSync(join(steps, uuid))
-    .filter((name) => statSync(join(steps, uuid, name)).isFile())
-    .map((name) => ({ name, text: readFileSync(join(steps, uuid, name), "utf8") }));
-  for (let pid = 2; pid <= OLD_RUNS; pid++) {
-    const other = Bun.randomUUIDv7();
-    mkdirSync(join(steps, other));
-    for (const { name, text } of files) {
-      const own =
-        name === "proc-info.json" ? JSON.stringify({ ...JSON.parse(text), uuid: other, pid }) : text;
-      writeFileSync(join(steps, other, name), own);
-    }
-  }
-}

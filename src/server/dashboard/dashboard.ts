@@ -169,7 +169,9 @@ export class Dashboard {
     const text = isRead ? (url.searchParams.get("payload") ?? "{}") : await request.text();
     try {
       const payload: unknown = JSON.parse(text);
-      return json(await this.#answerOf(name, payload, request.signal), 200, request);
+      const answer = await this.#answerOf(name, payload, request.signal);
+      if (!isRead) this.#feed?.wake();
+      return json(answer, 200, request);
     } catch (thrown) {
       if (thrown instanceof SyntaxError) return refused(400, "the payload is no JSON");
       if (!(thrown instanceof SyscallError)) throw thrown;

@@ -65,8 +65,13 @@ const jobs = method({
 
 /** The newest runs of all projects since a time, in short; with a text also those in whose conversation it is. */
 const history = method({
-  payload: () => z.object({ since_ms: z.number().optional(), text: z.string().max(1000).optional() }),
-  async handle({ since_ms, text = "" }, services) {
+  payload: () =>
+    z.object({
+      since_ms: z.number().optional(),
+      text: z.string().max(1000).optional(),
+      limit: z.int().positive().max(MAX_RUNS).optional(),
+    }),
+  async handle({ since_ms, text = "", limit = MAX_RUNS }, services) {
     const { kernel, history, searchRuns } = services;
     if (text !== "") {
       const { hits = [], pending = 0 } = (await searchRuns?.({ text, since_ms, limit: MAX_HITS })) ?? {};
@@ -76,7 +81,7 @@ const history = method({
       };
     }
     const live = () => kernel.processes.listProcs();
-    const { runs, total } = await history.list({ since_ms, newest: true, limit: MAX_RUNS, live });
+    const { runs, total } = await history.list({ since_ms, newest: true, limit, live });
     return { runs: runs.map(shortRun), total };
   },
 });
