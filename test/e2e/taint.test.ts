@@ -46,6 +46,19 @@ describe("a run that has read text of others", () => {
     );
   });
 
+  test("stays tainted when it is resumed; the policy is that of who is there now", async () => {
+    await using home = machine();
+    home.write("x.sh", "echo ran\n");
+    const model = await home.play({ "read it": [FETCH, bash("sh x.sh"), says("done")] });
+    const args = ["spawn", "read it", "--sandbox", "off", "--max-steps", "1", "--output", "json"];
+    const { uuid, taint } = receiptOf(await home.run(args));
+    expect(taint?.policy).toBe("ask");
+    await home.endDaemon();
+    const resumed = await home.run(["resume", uuid, "--max-steps", "9", "--output", "json"]);
+    expect(toolResults(model.last).at(-1)).toContain("there is no person to ask");
+    expect(receiptOf(resumed).taint).toEqual(taint);
+  });
+
   test("taints its children and, by their results, their parents; --taint decides", async () => {
     await using home = machine();
     const model = await home.play({

@@ -28,6 +28,10 @@ const seen: { authorization: string | null; url: string; body: string }[] = [];
 async function answer(request: Request): Promise<Response> {
   const authorization = request.headers.get("authorization");
   const { pathname, search } = new URL(request.url);
+  if (pathname === "/large") {
+    seen.push({ authorization, url: pathname, body: "" });
+    return new Response(await request.bytes());
+  }
   seen.push({ authorization, url: pathname + search, body: await request.text() });
   if (pathname === "/info/refs") return new Response("no repository", { status: 404 });
   // It gives the secret back, in pieces, and encoded.
@@ -152,6 +156,16 @@ describe.skipIf(!HAS_NAMESPACES)("a secret that is bound to a host", () => {
     expect(body).toBe(`token=rnix-secret-${NAME}`);
     expect(sent.output).not.toContain(authorization?.replace("Basic ", "") ?? "");
     expect(seen.some(({ url: asked }) => asked.startsWith("/info/refs"))).toBe(true);
+  });
+
+  test("is sent with uploads of any size, and large answers come whole", async () => {
+    await using door = await open();
+    const send = (bytes: number, how: string): string =>
+      `head -c ${bytes} /dev/zero | curl -sSf -H "Authorization: Bearer $${NAME}" ${how} ${at("/large")} | wc -c`;
+    // With "Expect: 100-continue", and in pieces.
+    const { output } = await door.sh(`${send(3_000_000, "--data-binary @-")}; ${send(20_000_000, "-T -")}`);
+    expect(output.trim().split(/\s+/)).toEqual(["3000000", "20000000"]);
+    expect(seen.map(({ authorization }) => authorization)).toEqual([`Bearer ${VALUE}`, `Bearer ${VALUE}`]);
   });
 
   test("goes to no server whose certificate is another's, to no other host, and not without TLS", async () => {

@@ -208,6 +208,7 @@ export class ProcessBuilder {
       progress: saved?.progress,
     });
     if (!parent) proc.notices.push(...withheldSecrets(settled));
+    this.#parts.beginTainted(proc);
     if (opts.inputOrigin !== undefined) this.#parts.taint(proc, "input", opts.inputOrigin);
     leaveOutUnpriced(proc, above);
     table.add(proc);

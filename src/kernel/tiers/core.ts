@@ -80,20 +80,15 @@ export function buildCore(ports: KernelPorts) {
     taint(proc: Process, origin: string, source: string, device?: string): void {
       const before = proc.permissions.taint;
       if (proc.pid === 0 || (before && (before.device === undefined || before.device === device))) return;
-      const { taint = "auto", attended, confinement } = proc.spec.opts;
-      const policy = taint === "auto" ? (attended ? "off" : "ask") : taint;
-      const first: Taint = {
-        origin,
-        source: proc.secrets.hide(source).slice(0, MAX_SOURCE),
-        policy,
-        device,
-        ...(confinement && { confined: true }),
-      };
-      proc.permissions = proc.permissions.tainted({
-        ...(before ?? first),
-        ...(before && { device: undefined }),
-      });
+      const first = { origin, source: proc.secrets.hide(source).slice(0, MAX_SOURCE), device };
+      const taint = before ? { ...before, device: undefined } : first;
+      proc.permissions = proc.permissions.tainted({ ...taint, ...taintPolicy(proc) });
       if (proc.state === "running") saveInfo(proc);
+    },
+    /** A process that begins tainted, as a child or by a resume, has its own policy. */
+    beginTainted(proc: Process): void {
+      const { taint } = proc.permissions;
+      if (taint) proc.permissions = proc.permissions.tainted({ ...taint, ...taintPolicy(proc) });
     },
     /** Suspends a process by itself in the middle of a step; its task ends soon after. */
     suspend(proc: Process, reason: string, wake: Wake, cause?: SuspendCause): void {
@@ -101,4 +96,10 @@ export function buildCore(ports: KernelPorts) {
       debug.callNow(proc, proc, "Suspend", args, () => proc.stop(suspendedFor(reason, { wake, cause })));
     },
   };
+}
+
+function taintPolicy({ spec: { opts } }: Process): Pick<Taint, "policy" | "confined"> {
+  const { taint = "auto", attended, confinement } = opts;
+  const policy = taint === "auto" ? (attended ? "off" : "ask") : taint;
+  return { policy, confined: confinement && true };
 }
