@@ -22,6 +22,7 @@ import { type ProcessTag, tagOf, withTag } from "./process-tag.ts";
 import { ProgramGroup, type ProgramLimits } from "./program-group.ts";
 import { RunningChild } from "./running-child.ts";
 import { SharedChildren } from "./shared-children.ts";
+import { signal } from "./signal.ts";
 import { type Spawned, type SpawnRequest, spawn } from "./spawn.ts";
 import { isSubreaper } from "./subreaper.ts";
 import { type KeepsUnit, type SweptProgram, sweep } from "./sweep.ts";
@@ -248,6 +249,8 @@ export class Children {
   ): Promise<Pick<AdoptedUnit, "gone" | "end"> | null> {
     const { AdoptedUnit } = await import("./adopted-unit.ts");
     if (!(await AdoptedUnit.isThere(this.#table, trace))) return null;
+    // The kernel may have died while it took the program into its group.
+    signal(-trace.pid, "SIGCONT");
     const unit = new AdoptedUnit(this.#table, trace, graceMs, (error) => this.#fault(error));
     this.#adopted.add(unit);
     this.hasAdopted = true;
