@@ -227,7 +227,7 @@ export class Children {
     } as const;
     let own: RunningChild;
     try {
-      own = this.#start({ ...owner, unit, confined: undefined }, request, "unit");
+      own = this.#start({ ...owner, unit, confined: undefined, limits: undefined }, request, "unit");
     } catch (thrown) {
       release.ended();
       throw thrown;
