@@ -56,7 +56,8 @@ function untracedFiles({ children }: BenchKernel): FileSystem {
     changes: { writing: async () => undefined, written: () => undefined },
   });
   const asks = { require: () => Promise.reject(new SyscallError("UNAVAILABLE", "No client can answer.")) };
-  return new FileSystem({ debug: new Untraced(realClock), openContexts, clock: realClock, asks });
+  const debug = new Untraced(realClock);
+  return new FileSystem({ debug, openContexts, clock: realClock, asks, taint: () => undefined });
 }
 
 /** What a syscall on the null device costs, and how much of it is its record: on disk, and sent to a tracer. */

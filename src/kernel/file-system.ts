@@ -2,6 +2,7 @@
 
 import { withDeadline, withGrace, withTimeout } from "../lib/cancellation.ts";
 import { messageOf, withDetail } from "../lib/error-detail.ts";
+import { taintingDevice } from "../lib/taint.ts";
 import {
   type Data,
   type FileStat,
@@ -34,7 +35,7 @@ const MAX_PATH = 4096;
 /** Maximum characters of a path in a message. */
 const QUOTED = 200;
 
-type FileSystemParts = Pick<Core, "debug" | "clock"> & {
+type FileSystemParts = Pick<Core, "debug" | "clock" | "taint"> & {
   openContexts: OpenContexts;
   asks: Pick<Asks, "require">;
 };
@@ -72,6 +73,8 @@ export class FileSystem {
         if (grant) args.rule = grant.rule;
         try {
           const { entry, subpath } = proc.spec.namespace.resolve(path);
+          // A tool's call taints when it has read.
+          if (as.kind === "process") this.#taint(proc, entry, path);
           const asked = grant && proc.permissions.asks(grant.call);
           if (grant && asked) this.#requirePossible(proc, grant);
           if (grant && asked) args.asked = await this.#requireAnswer(proc, grant, asked, signal);
@@ -99,6 +102,13 @@ export class FileSystem {
       },
       (fd) => fd,
     );
+  }
+
+  /** A file of a plugin whose tools read text of others may hold such text, too. */
+  #taint(proc: Process, { plugin }: DeviceEntry, path: string): void {
+    const tools = proc.spec.namespace.entries().filter((entry) => entry.plugin === plugin);
+    const found = tools.flatMap(({ device }) => device.tools ?? []).find(({ origin }) => origin);
+    if (found?.origin) this.#parts.taint(proc, found.origin, path, taintingDevice(path));
   }
 
   /** Returns at most `length` bytes (UTF-16 units of text); empty at the end. */

@@ -22,3 +22,12 @@ export interface Taint {
   /** Its programs are in a sandbox. */
   confined?: true;
 }
+
+/**
+ * The device of a path, or the mount that it is of: `/mnt/mcp/notes` of `/mnt/mcp/3-notes/tools/add`, where 3 is the PID,
+ * which a resume changes.
+ */
+export function taintingDevice(path: string): string {
+  const parts = path.replace(/^(\/mnt\/[^/]+\/)\d+-/, "$1").split("/");
+  return parts.slice(0, parts[1] === "mnt" ? 4 : 3).join("/");
+}

@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { Machine } from "./support/machine.ts";
+import { mcpJson, mcpServer } from "./support/mcp.ts";
 import { toolResults } from "./support/requests.ts";
 import { bash, calls, says } from "./support/scenes.ts";
 import { receiptOf, verdict } from "./support/verdict.ts";
@@ -44,6 +45,24 @@ describe("a run that has read text of others", () => {
     expect((await home.run(["show", uuid])).stdout).toContain(
       `web: WebFetch ${page}; what acts outside is asked for`,
     );
+  });
+
+  test("may call the one server that all the text came from", async () => {
+    await using home = machine();
+    mcpJson(home, { notes: mcpServer() });
+    const act = calls(["mcp__notes__env", { name: "PATH" }]);
+    const model = await home.play({
+      "read a file": [bash("for i in 1 2 3 4; do rnix cat /mnt/mcp/$i-notes/summary; done"), says("done")],
+      "use it": [act, act, FETCH, act, says("done")],
+    });
+    const args = ["--trust", "--sandbox", "off", "--mcp", "notes"];
+    const { receipt } = await verdict(home, ["use it", ...args]);
+    const [first, second, , third] = toolResults(model.last);
+    for (const result of [first, second]) expect(result).not.toContain("Error");
+    expect(third).toContain("the run has read text of others (mcp: mcp__notes__env)");
+    expect(receipt.taint?.device).toBeUndefined();
+    const raw = await verdict(home, ["read a file", ...args]);
+    expect(raw.receipt.taint).toMatchObject({ origin: "mcp", device: "/mnt/mcp/notes" });
   });
 
   test("stays tainted when it is resumed; the policy is that of who is there now", async () => {

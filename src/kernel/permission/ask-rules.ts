@@ -1,8 +1,8 @@
 /** Decides whether a person must be asked for a call that the rules allow. */
 
 import type { AskMode } from "../../lib/ask-modes.ts";
-import type { Taint } from "../../lib/taint.ts";
-import { type CallView, isAtOrBelow } from "./call-view.ts";
+import { type Taint, taintingDevice } from "../../lib/taint.ts";
+import type { CallView } from "./call-view.ts";
 import { fitsPattern } from "./command-kinds.ts";
 import { coveredBy, deniedTo, denies, type Layer } from "./coverage.ts";
 import { changesFolder, coversFiles, isEdit } from "./edit-commands.ts";
@@ -79,7 +79,7 @@ function askedByTaint(
 ): Match[] {
   const { tool, runsCommand } = view;
   if (tool?.readOnly || (runsCommand && taint.confined)) return [];
-  if (taint.device !== undefined && isAtOrBelow(view.call.path, taint.device)) return [];
+  if (taint.device !== undefined && taintingDevice(view.call.path) === taint.device) return [];
   const named = ports.own.filter(
     (rule) => rule.kind === "pattern" || (rule.kind === "tool" && !runsCommand && rule.name === tool?.name),
   );

@@ -4,6 +4,7 @@ import type { z } from "zod";
 import { withDeadline } from "../../lib/cancellation.ts";
 import { messageOf, withMessage } from "../../lib/error-detail.ts";
 import { issueText } from "../../lib/issue-text.ts";
+import { taintingDevice } from "../../lib/taint.ts";
 import {
   type Data,
   O_RDONLY,
@@ -79,7 +80,7 @@ export async function callDevice(
     const { origin } = target.tool;
     // An error may hold text of others, too.
     if (origin !== undefined)
-      taint(proc, origin, [call.name, as.subject].filter(Boolean).join(" "), sourceOf(path));
+      taint(proc, origin, [call.name, as.subject].filter(Boolean).join(" "), taintingDevice(path));
     // The call was made. The end of the process ends what is left of its programs.
     await children
       .endCall(proc.uuid, call.id)
@@ -139,12 +140,6 @@ export function devicePath(target: ProcessTool, call: ToolCall): string {
     throw new SyscallError("INVALID", `${call.name}: expected a non-empty text in "${path}".`);
   }
   return `${target.entry.path}/${part.replace(/^\/+/, "")}`;
-}
-
-/** The device, or the mount that it is of: `/mnt/mcp/notes` of `/mnt/mcp/notes/tools/add`. */
-function sourceOf(path: string): string {
-  const parts = path.split("/");
-  return parts.slice(0, parts[1] === "mnt" ? 4 : 3).join("/");
 }
 
 function isOfProc(path: string): boolean {
