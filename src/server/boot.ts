@@ -69,6 +69,8 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
         run: null,
         jobId: null,
       }),
+      otherKernels: () =>
+        machine.locks.all().some((id) => id !== machine.kernelId && machine.kernelAlive(id)),
       searchRuns: (query) =>
         records.search.ask("find", { ...query, documents: [], runs: records.dataDirs() }),
       clock,

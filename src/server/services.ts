@@ -53,6 +53,8 @@ export interface Services {
   planAdopt(run: Run, request: ResumeRequest): Promise<SpawnPlan>;
   /** The jobs of all projects, as their user sees them. Absent in tests without schedules. */
   schedules?: Pick<Schedule, "list" | "history" | "next">;
+  /** Whether another kernel of the user lives. Absent in tests. */
+  otherKernels?(): boolean;
   /** Finds the conversations of recorded runs that have these words. Absent in tests without an index. */
   searchRuns?(query: Pick<FindRequest, "text" | "since_ms" | "limit">): Promise<AnswerOf<"find">>;
   /** Resumes waiting runs. Absent where the server ends with its command. */

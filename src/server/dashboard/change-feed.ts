@@ -10,10 +10,12 @@ import type { Services } from "../services.ts";
 
 /** How often changes are looked for that processes have logged, while a page watches. */
 const TICK_MS = 50;
-/** The longest time between two looks at everything. */
-const LOOK_MS = 1000;
+/** The longest time between two looks at everything: for what no process logs, such as a pause. */
+const LOOK_MS = 2000;
+/** How often the records are read for questions of suspended runs, where no process and no question has come or gone. */
+const ASKS_MS = 4000;
 /** How often the records are asked for runs of other kernels, and whether these live. */
-const RECORDS_MS = 600;
+const RECORDS_MS = 400;
 /** A page that has not read this many bytes misses changes until it asks again. */
 const MAX_UNREAD = 4 * 1024 ** 2;
 const INTENT = 200;
@@ -29,6 +31,7 @@ interface Parts {
   queues: string;
 }
 
+const EVERYTHING = { all_projects: true, waiting: true };
 const NO_CALLER: Caller = { unit: () => undefined, service: () => null, gone: new AbortController().signal };
 
 const NO_PARTS: Parts = { asks: "[]", queues: "[]" };
@@ -69,6 +72,7 @@ export class ChangeFeed {
   #counts = "";
   #nextLookAt = 0;
   #nextReadAt = 0;
+  #nextAsksAt = 0;
   #looks = false;
   #closed = false;
 
@@ -80,6 +84,7 @@ export class ChangeFeed {
   /** The page has done something: its effect is shown soon. */
   wake(): void {
     this.#mustLook = true;
+    this.#nextAsksAt = 0;
   }
 
   open(gone: AbortSignal): ReadableStream<Uint8Array> {
@@ -131,6 +136,7 @@ export class ChangeFeed {
   #forget(): void {
     this.#rows.clear();
     this.#parts = NO_PARTS;
+    this.#nextAsksAt = 0;
     for (const channel of this.#followed.values()) channel.end();
     this.#followed.clear();
   }
@@ -171,13 +177,13 @@ export class ChangeFeed {
       );
     }
     this.#mustLook = false;
+    const { processes } = await listProcs.handle(EVERYTHING, this.#services, NO_CALLER);
+    if (counts !== this.#counts || now >= this.#nextAsksAt) {
+      this.#asks = await openAsks(this.#services);
+      this.#nextAsksAt = now + ASKS_MS;
+    }
     this.#counts = counts;
     this.#nextLookAt = now + LOOK_MS;
-    const [{ processes }, asks] = await Promise.all([
-      listProcs.handle({ all_projects: true, waiting: true }, this.#services, NO_CALLER),
-      openAsks(this.#services),
-    ]);
-    this.#asks = asks;
     for (const { pid, ended_at_ms } of processes) if (ended_at_ms === null) this.#follow(pid);
     this.#send([...this.#others, ...processes], new Map());
   }
@@ -224,7 +230,8 @@ export class ChangeFeed {
   }
 
   async #otherKernels(): Promise<readonly Row[]> {
-    const { kernel, history } = this.#services;
+    const { kernel, history, otherKernels } = this.#services;
+    if (!otherKernels?.()) return [];
     const live = () => kernel.processes.infos();
     const { runs } = await history.list({ status: "running", live, newest: true, limit: MAX_OTHERS });
     const own = new Set(live().map(({ uuid }) => uuid));

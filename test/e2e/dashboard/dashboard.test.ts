@@ -71,6 +71,29 @@ describe("who may come in", () => {
     }
   }, 20_000);
 
+  test("the events of a run continue after the last one that a page has got, and end with the run", async () => {
+    await using machine = new Machine();
+    await machine.play({ work: [bash("echo one"), says("done")] });
+    await machine.ok(["spawn", "work"]);
+    const url = new URL(await address(machine));
+    const first = await fetch(url, { redirect: "manual" });
+    const cookie = first.headers.get("set-cookie")?.split(";")[0] ?? "";
+    const events = async (headers: Record<string, string>): Promise<string[]> => {
+      const query = `uuid=${await lastUuid(machine)}&after=0`;
+      const answer = await fetch(`${url.origin}/api/run_events?${query}`, {
+        headers: { ...headers, cookie },
+      });
+      return (await answer.text()).split("\n\n").filter((text) => text !== "");
+    };
+    const all = await events({});
+    expect(all.at(-1)).toStartWith("event: eof");
+    const ids = all.map((text) => Number(/^id: (\d+)/.exec(text)?.[1] ?? 0)).slice(0, -1);
+    expect(ids.length).toBeGreaterThan(5);
+    const [, , third = 0] = ids;
+    expect(await events({ "last-event-id": String(third) })).toEqual(all.slice(3));
+    expect((await fetch(`${url.origin}/api/run_events?uuid=x`)).status).toBe(401);
+  });
+
   test("no program of a run gets an address", async () => {
     await using machine = new Machine();
     await machine.play({ inside: [bash("rnix dashboard --no-browser; echo code $?"), says("done")] });
@@ -83,7 +106,9 @@ describe("who may come in", () => {
 /** Of the form of a key, and none. */
 const TOKEN = `ghp_${"aB3dE6gH9jK2mN5pQ8sT1vW4xY7zC0fR"}k7Lq`;
 
-const PICTURE = join(import.meta.dir, "../../../docs/pictures/dashboard.png");
+function picture(name: string): string {
+  return join(import.meta.dir, "../../../docs/pictures", `${name}.png`);
+}
 
 const hasBrowser = installed("chromium");
 
@@ -202,29 +227,35 @@ describe.skipIf(!hasBrowser)("the page", () => {
     await using machine = new Machine();
     const held = Promise.withResolvers<ReturnType<typeof says>>();
     await machine.play({
-      unit: [
-        calls(["Bash", { command: "echo ticks; sleep 600", description: "ticker", run_in_background: true }]),
+      "watch the build": [
+        calls([
+          "Bash",
+          { command: "echo ticks; sleep 600", description: "build in watch mode", run_in_background: true },
+        ]),
         bash("sleep 600"),
         says("never"),
       ],
-      other: [() => held.promise],
+      "review the parser": [() => held.promise],
+      "tidy the imports": [says("tidied")],
     });
-    await detach(machine, "unit");
-    const other = machine.start(["spawn", "other", "--no-daemon"]);
-    const page = await open(machine);
+    await machine.ok(["spawn", "tidy the imports"]);
+    await detach(machine, "watch the build");
+    const other = machine.start(["spawn", "review the parser", "--no-daemon"]);
+    const page = await open(machine, 1000, 640);
     const running = page.getByRole("region", { name: "Running" });
-    await running.getByRole("link", { name: "other" }).waitFor();
+    await running.getByRole("link", { name: "review the parser" }).waitFor();
     await page.getByText(/^\d+ of \d+ calls$/).waitFor();
-    await page.getByRole("button", { name: /^ticker, running/ }).click();
+    await page.getByRole("button", { name: /^build in watch mode, running/ }).click();
     await page.getByText("ticks", { exact: true }).waitFor();
     expect(await faultsOf(page)).toEqual([]);
+    if (process.env.UPDATE_DOCS) await page.screenshot({ path: picture("dashboard-desktop") });
     other.signal("SIGKILL");
     const killed = performance.now();
-    await running.getByRole("link", { name: "other" }).waitFor({ state: "detached" });
+    await running.getByRole("link", { name: "review the parser" }).waitFor({ state: "detached" });
     expect(performance.now() - killed).toBeLessThan(3_000);
     await page.getByRole("button", { name: "Stop the command" }).click();
-    await page.getByRole("button", { name: /^ticker/ }).waitFor({ state: "detached" });
-    await running.getByRole("link", { name: "unit" }).click();
+    await page.getByRole("button", { name: /^build in watch mode/ }).waitFor({ state: "detached" });
+    await running.getByRole("link", { name: "watch the build" }).click();
     await page.getByLabel("Deny a tool").fill("WebFetch");
     await page.keyboard.press("Enter");
     const denied = async (): Promise<boolean> =>
@@ -317,7 +348,7 @@ describe.skipIf(!hasBrowser)("the page", () => {
     await ask.getByText("touch made", { exact: true }).waitFor();
     expect(await faultsOf(page)).toEqual([]);
     expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
-    if (process.env.UPDATE_DOCS) await page.screenshot({ path: PICTURE });
+    if (process.env.UPDATE_DOCS) await page.screenshot({ path: picture("dashboard") });
     await ask.getByRole("button", { name: /^yes/i }).first().click();
     await until(() => machine.has("made"), "the file of the allowed command");
     await ask.waitFor({ state: "detached" });
