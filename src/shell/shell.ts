@@ -1,5 +1,6 @@
 /** Runs the jobs of an agent shell script: it owns variables, folders and jobs; commands are the host's. */
 
+import { z } from "zod";
 import { SyscallError } from "../plugin/errors.ts";
 import { type Field, fieldsOf, quoted, type Scope, textOf } from "./expand.ts";
 import { type Job, type Pipeline, parseScript, RESERVED, type Redirect, type Stage } from "./parse.ts";
@@ -34,13 +35,22 @@ export interface ShellHost {
   failure(thrown: unknown): { status: number; message: string };
 }
 
-interface State {
+/** What a session takes from one line to the next. `folder` is absolute, or "" for that of the run. */
+export const SessionState = z.object({
+  variables: z.array(z.tuple([z.string(), z.string()])),
+  exported: z.array(z.string()),
+  status: z.number(),
+  folder: z.string(),
+  exitsOnError: z.boolean(),
+  /** The last line has called `exit`. */
+  exited: z.boolean(),
+});
+
+export type SessionState = z.infer<typeof SessionState>;
+
+interface State extends Omit<SessionState, "variables" | "exported"> {
   variables: Map<string, string>;
   exported: Set<string>;
-  status: number;
-  /** Absolute; "": the folder of the run. */
-  folder: string;
-  exitsOnError: boolean;
   /** The exit code of the last substitution of a command. */
   substituted: number;
   jobs: Promise<number>[];
@@ -67,6 +77,15 @@ type Opened = Omit<Redirect, "target"> & { path: string; isDevice: boolean };
 
 const NOTHING = "/dev/null";
 
+const FRESH: SessionState = {
+  variables: [],
+  exported: [],
+  status: 0,
+  folder: "",
+  exitsOnError: false,
+  exited: false,
+};
+
 /** One script with its arguments. */
 export class Shell {
   readonly #host: ShellHost;
@@ -91,18 +110,19 @@ export class Shell {
     this.#pid = pid;
   }
 
-  /** Runs the script to the end of its last job; returns its exit code. Fails with INVALID if it can't be read. */
-  async run(jobs: Job[], streams: Streams): Promise<number> {
+  /** Runs the script to the end of its last job; returns its exit code and what the next line of a session begins with. */
+  async run(jobs: Job[], streams: Streams, before: SessionState = FRESH): Promise<SessionState> {
     const state: State = {
-      variables: new Map(),
-      exported: new Set(),
-      status: 0,
-      folder: "",
-      exitsOnError: false,
+      ...before,
+      variables: new Map(before.variables),
+      exported: new Set(before.exported),
       substituted: 0,
       jobs: [],
     };
-    return this.#whole(jobs, state, "sh", streams);
+    const status = await this.#whole(jobs, state, "sh", streams);
+    const { folder, exitsOnError, exited } = state;
+    const [variables, exported] = [[...state.variables], [...state.exported]];
+    return { variables, exported, status, folder, exitsOnError, exited };
   }
 
   /** Its background jobs end before it does. */
@@ -122,8 +142,9 @@ export class Shell {
       for (const [index, job] of jobs.entries()) await this.#job(job, state, `${id}.${index}`, streams);
       return state.status;
     } catch (thrown) {
-      if (thrown instanceof Exit) return thrown.status;
-      throw thrown;
+      if (!(thrown instanceof Exit)) throw thrown;
+      state.exited = true;
+      return thrown.status;
     }
   }
 

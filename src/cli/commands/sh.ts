@@ -1,10 +1,12 @@
-/** `rnix sh`: runs a line or a script of the agent shell. */
+/** `rnix sh`: runs a line, a script or a session of the agent shell. */
 
-import { basename } from "node:path";
+import { basename, join } from "node:path";
+import type { Receipt } from "../../protocol/methods.ts";
+import type { SessionState } from "../../shell/shell.ts";
 import { defineCommand } from "../command.ts";
-import { textOf } from "../files/paths.ts";
+import { absoluteFolder, textOf } from "../files/paths.ts";
 import { type FlagValues, text } from "../flags.ts";
-import type { Io } from "../io.ts";
+import { type Io, refuseInsideRun } from "../io.ts";
 import { printRefused } from "../run/run.ts";
 import { readAttached, readIntent, STDIN_FLAGS } from "../run/stdin.ts";
 import { ShellView } from "../shell/shell-view.ts";
@@ -25,14 +27,17 @@ interface Script {
   line?: string;
   /** It came from stdin, which has no more to give. */
   isStdin?: true;
+  session?: SessionState | null;
+  detach?: boolean;
+  ended?(receipt: Receipt): Promise<void>;
 }
 
 export default defineCommand({
-  about: "Run a line or a script of the agent shell: pipelines of agents and programs",
+  about: "Run a line, a script or a session of the agent shell: pipelines of agents and programs",
   args: [
     {
       name: "FILE",
-      about: "a script; without one, and without -c, stdin is the script",
+      about: "a script; without one and -c, a session at a terminal, else stdin is the script",
       optional: true,
       file: true,
     },
@@ -46,6 +51,7 @@ export default defineCommand({
       about: "the answer of one agent is the input of the next",
     },
     { line: "rnix sh ./nightly.sh src", about: "a script; #!/usr/bin/env -S rnix sh makes it a command" },
+    { line: "rnix sh", about: "a session with history and completion" },
   ],
   notes: [
     "Commands of the kernel: spawn, wait, send, recall, call, ps, kill, cat of /proc and /dev. Any other word is a program, run by Bash under the rights of the run.",
@@ -54,9 +60,28 @@ export default defineCommand({
   ],
   refused: printRefused,
   async run(io, flags, args) {
+    if (flags.command === undefined && args.length === 0 && io.stdin.kind === "tty") return talk(io, flags);
     return runScript(io, flags, await scriptOf(io, flags, args));
   },
 });
+
+/** A session: each line is a run, which begins with the variables and the folder of the one before. */
+async function talk(io: Io, flags: FlagValues<typeof FLAGS>): Promise<number> {
+  await refuseInsideRun(io, "sh without a script");
+  const [{ session }, { userPaths }] = await Promise.all([
+    import("../shell/session.ts"),
+    import("../../server/offline-commands.ts"),
+  ]);
+  return session(io, {
+    cwd: absoluteFolder(io, "--cwd", flags.cwd ?? "."),
+    history: join(userPaths(io.env).dataDir, "history", "sh.jsonl"),
+    run: ({ line, state = null, background, ended }) =>
+      runScript(io, flags, {
+        ...{ name: "sh", source: line, args: [], line, isStdin: true, ended },
+        ...{ session: state, detach: background || undefined },
+      }),
+  });
+}
 
 /** `-c LINE [NAME ARG…]` as in other shells, a file, or stdin. */
 async function scriptOf(io: Io, flags: FlagValues<typeof FLAGS>, args: string[]): Promise<Script> {
@@ -70,12 +95,12 @@ async function scriptOf(io: Io, flags: FlagValues<typeof FLAGS>, args: string[])
 }
 
 function runScript(io: Io, flags: FlagValues<typeof FLAGS>, script: Script): Promise<number> {
-  const { name, source, args, line, isStdin } = script;
+  const { name, source, args, line, isStdin, session, detach, ended } = script;
   return runWorkflow(io, flags, async () => ({
     workflow: { name, source, shell: true },
     intent: (line ?? `sh ${[name, ...args].join(" ")}`).slice(0, 500),
     shell: {
-      args,
+      ...{ args, session, detach, ended },
       stdin: async (of) => (isStdin ? { text: undefined, notices: [] } : readAttached(of, flags)),
       view: (of) => new ShellView(of),
     },

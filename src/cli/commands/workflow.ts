@@ -1,6 +1,8 @@
 /** `rnix workflow`: runs, lists, shows and resumes workflows. */
 
 import { basename } from "node:path";
+import type { Receipt } from "../../protocol/methods.ts";
+import type { SessionState } from "../../shell/shell.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { absoluteFolder, textOf } from "../files/paths.ts";
@@ -37,13 +39,23 @@ export const WORKFLOW_FLAGS = {
   quiet: bool("print no progress", { short: "q" }),
 };
 
+interface ShellOf {
+  args: string[];
+  session?: SessionState | null;
+  /** The run continues in the daemon. */
+  detach?: boolean;
+  stdin(io: Io): Promise<FromStdin>;
+  view(io: Io): RunOutput;
+  ended?(receipt: Receipt): Promise<void>;
+}
+
 interface Wanted {
   workflow: { name: string; source?: string; args?: unknown; graph?: unknown; shell?: true };
   intent: string;
   /** Flags come first. */
   limits?: { context_budget?: number; max_cost?: number };
   /** It is a script of the agent shell: its arguments, what gives its stdin, and what shows it. */
-  shell?: { args: string[]; stdin(io: Io): Promise<FromStdin>; view(io: Io): RunOutput };
+  shell?: ShellOf;
 }
 
 /** Spawns a workflow and follows it to its end. */
@@ -57,25 +69,27 @@ export async function runWorkflow(
     if (flags.detach && flags["no-daemon"])
       throw usageError("--detach and --no-daemon exclude each other: a detached run needs the daemon");
     const { limits, shell, ...asked } = await wanted();
+    const detach = shell?.detach ?? flags.detach;
     const request = {
       ...limits,
       ...(await optionFields(io, "spawn", flags)),
       ...asked,
       cwd: absoluteFolder(io, "--cwd", flags.cwd ?? "."),
-      detach: flags.detach || undefined,
+      detach: detach || undefined,
     };
     return {
       open: (wire: Wire, { input, ...given }: Given) => {
-        const { args } = shell ?? {};
-        const workflow = args ? { ...asked.workflow, args: { args, stdin: input } } : asked.workflow;
+        const { args, session } = shell ?? {};
+        const workflow = args ? { ...asked.workflow, args: { args, session, stdin: input } } : asked.workflow;
         const env_given = Object.keys(flags.env.set);
         return wire.open("spawn", { ...request, workflow, ...given, env_given });
       },
       input: shell?.stdin,
       view: shell?.view,
+      ended: shell?.ended,
       env: flags.env.set,
-      detach: flags.detach,
-      unattended: flags["no-input"] || flags.detach,
+      detach,
+      unattended: flags["no-input"] || detach,
       inside: flags["no-daemon"],
       resumeFlags: resumeFlags({ ...flags, record: undefined }),
       hasEndOnly: true,

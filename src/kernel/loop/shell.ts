@@ -5,7 +5,7 @@ import { messageOf } from "../../lib/error-detail.ts";
 import { Semaphore } from "../../lib/semaphore.ts";
 import { O_WRONLY, SyscallError } from "../../plugin/index.ts";
 import { parseScript } from "../../shell/parse.ts";
-import { Shell, type ShellHost, type ShellPipe, type Streams } from "../../shell/shell.ts";
+import { SessionState, Shell, type ShellHost, type ShellPipe, type Streams } from "../../shell/shell.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import { AGENT_PATH } from "../../vfs/kernel-paths.ts";
 import type { WorkflowScript } from "../../workflows/script.ts";
@@ -30,7 +30,12 @@ const MAX_MS = 86_400_000;
 const PIECE = 64 * 1024;
 
 /** What `rnix sh` gives a script beside its text. */
-const ScriptArgs = z.object({ args: z.array(z.string()), stdin: z.string().optional() });
+const ScriptArgs = z.object({
+  args: z.array(z.string()),
+  stdin: z.string().optional(),
+  /** Of a line of a session: what the lines before it have set; null for the first. */
+  session: SessionState.nullable().optional(),
+});
 
 /** What a streamed command of /dev/shell gives. */
 const Piece = z.union([
@@ -98,17 +103,16 @@ class ShellRun implements ShellHost {
     } catch (thrown) {
       return usage(messageOf(thrown), 2);
     }
-    const { args, stdin = null } = ScriptArgs.parse(this.#script.args ?? { args: [] });
+    const { args, stdin = null, session } = ScriptArgs.parse(this.#script.args ?? { args: [] });
     const shell = new Shell(this, { name, args, env: proc.spec.opts.env, pid: proc.pid });
-    const status = await shell.run(jobs, {
-      stdin,
-      out: (text) => this.#out(text),
-      err: (text) => this.#err(text),
-    });
+    const streams = { stdin, out: (text: string) => this.#out(text), err: (text: string) => this.#err(text) };
+    const state = await shell.run(jobs, streams, session ?? undefined);
     if (this.#note !== "") await this.#err("\n");
     proc.signal.throwIfAborted();
     if (!isRecorded) recordStep(proc, ts, this.#printed, this.#calls);
     proc.result.answer(this.#printed);
+    if (session !== undefined) proc.result.output = state;
+    const { status } = state;
     if (status === 0) return { kind: "finished" };
     const error = new SyscallError("INVALID", `The script ended with ${status}.`);
     return { kind: "broken", reason: "failed", error, code: status };
