@@ -73,7 +73,7 @@ export class FileSystem {
         if (grant) args.rule = grant.rule;
         try {
           const { entry, subpath } = proc.spec.namespace.resolve(path);
-          // A tool's call taints when it has read.
+          // The call of a tool taints when it has read.
           if (as.kind === "process") this.#taint(proc, entry, path);
           const asked = grant && proc.permissions.asks(grant.call);
           if (grant && asked) this.#requirePossible(proc, grant);

@@ -19,8 +19,7 @@ const ON_UNITS =
 const PROVIDER = "which provider to use; rnix providers lists them";
 const ALLOW = "allow only these tools, such as Read,Grep or Bash(git *)";
 const DENY = "refuse these tools";
-const NETWORK =
-  "what programs of the run reach: on, off, or hosts such as example.com, *.example.com, example.com:443";
+const NETWORK = "what the run reaches: on, off, or hosts such as example.com, *.example.com, example.com:443";
 const SANDBOX =
   "run its programs in a sandbox: where one can be made (the default without a terminal), always, or not";
 const SANDBOX_LEVEL =

@@ -135,6 +135,9 @@ describe.skipIf(!installed("bwrap", "nsenter", "curl"))("rnix spawn --network", 
     expect(toolResults(model.last).at(-1)).toContain("[]");
     expect(seen).toHaveLength(2);
     expect(machine.search(value)).toEqual([]);
+    machine.config({ secrets: { API_TOKEN: { from: "env", hosts: ["*"] } } });
+    const wrong = await machine.run(["spawn", "use it"], { env });
+    expect(wrong).toMatchObject({ code: 64, stderr: expect.stringContaining("secrets.API_TOKEN.hosts") });
   });
 
   test("where no namespace can be made, the run is not limited and says so", async () => {

@@ -123,7 +123,7 @@ export function defaultSettings(): Settings {
 }
 
 /** The rows of `rnix config`: every setting with its value, default and source. */
-export function describeSettings({ values, words, allowAlways, sources }: Settings): SettingLine[] {
+export function describeSettings({ values, words, allowAlways, secrets, sources }: Settings): SettingLine[] {
   const ofWords = WORD_KEYS.map((key): SettingLine => {
     const [value, usual] = [shownWord(words[key]), shownWord(WORD_DEFAULTS[key])];
     const source = sources.get(key) ?? "default";
@@ -148,7 +148,15 @@ export function describeSettings({ values, words, allowAlways, sources }: Settin
     about: "rules whose calls no person is asked for, such as Bash(make *)",
     scope: "run",
   };
-  return [...ofLimits, ...ofWords, always];
+  const bound: SettingLine = {
+    key: SECRETS,
+    value: `{${Object.keys(secrets).join(", ")}}`,
+    default: "{}",
+    source: sources.get(SECRETS) ?? "default",
+    about: "secrets that programs use by a placeholder, and only their hosts get",
+    scope: "run",
+  };
+  return [...ofLimits, ...ofWords, always, bound];
 }
 
 /** Whether `limit` is larger than `than`. null is no limit. */
@@ -226,7 +234,7 @@ export const ConfigFile = z.lazy(() =>
 
 type ConfigFile = Checked<typeof ConfigFile>;
 type Values = Map<SettingKey, Limit>;
-type Key = SettingKey | WordKey | typeof ALLOW_ALWAYS;
+type Key = SettingKey | WordKey | typeof ALLOW_ALWAYS | typeof SECRETS;
 
 /** `project`: whose file it is; null for the user's. */
 async function readConfig(file: string, project: Project | null): Promise<ConfigFile | null> {
@@ -261,6 +269,7 @@ function apply(
     values.set(key, number);
     note(key);
   }
+  if (value.secrets) note(SECRETS);
   const rules = value.allow_always;
   if (rules && !(rules.length > 0 && rules.every((rule) => refused.has(alwaysPart(rule)))))
     note(ALLOW_ALWAYS);

@@ -4,8 +4,10 @@ import { namedKeys } from "../../config/environment/environment.ts";
 import type { Env } from "../../config/environment/paths.ts";
 import { readText } from "../../config/files/file.ts";
 import type { Settings } from "../../config/settings/settings.ts";
+import { messageOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { BoundSecret } from "../../proxy/bound-secret.ts";
+import { deniesByDefault } from "../../proxy/host-rules.ts";
 
 /** A shorter text can't be hidden. */
 const MIN_SECRET = 8;
@@ -17,6 +19,7 @@ export function boundSecretsOf(
   notices: string[],
 ): BoundSecret[] | undefined {
   const found = Object.entries(settings).flatMap(([name, { from, hosts }]) => {
+    requireHosts(name, hosts);
     const value = from === "env" ? namedKeys([name], envs)[name] : secretIn(from, envs);
     if (value !== undefined && value.length >= MIN_SECRET) return [{ name, value, hosts }];
     const where = from === "env" ? "the variable is not set" : `${from} holds none`;
@@ -35,4 +38,15 @@ function secretIn(file: string, [env]: readonly Env[]): string | undefined {
     if (thrown instanceof SyscallError) return undefined;
     throw thrown;
   }
+}
+
+/** Fails with INVALID for what is no host, and for `*`. */
+function requireHosts(name: string, hosts: readonly string[]): void {
+  let why = "expected hosts by their names, not every one";
+  try {
+    if (deniesByDefault(hosts)) return;
+  } catch (thrown) {
+    why = messageOf(thrown);
+  }
+  throw new SyscallError("INVALID", `secrets.${name}.hosts in ~/.config/rnix/config.yaml: ${why}`);
 }
