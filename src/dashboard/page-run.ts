@@ -35,8 +35,18 @@ export class FollowedRun {
     if (this.#closed) return;
     this.loadedAfter.value = step;
     this.#pending = [];
-    const after = this.steps.value[step - 1]?.n ?? 0;
     this.events.value = [];
+    this.#open(this.steps.value[step - 1]?.n ?? 0);
+  }
+
+  /** Reads what is new. A run that lives again is followed again. */
+  renew(isLive: boolean): void {
+    void this.refresh();
+    if (isLive && this.#stream?.readyState === EventSource.CLOSED)
+      this.#open(this.events.value.at(-1)?.n ?? 0);
+  }
+
+  #open(after: number): void {
     this.#stream = new EventSource(`/api/run_events?uuid=${this.uuid}&after=${after}`);
     this.#stream.onmessage = ({ data }: MessageEvent<string>) => {
       this.#pending.push(JSON.parse(data));
@@ -76,18 +86,23 @@ export class FollowedRun {
     }
   }
 
-  /** All events of a frame are one change of the page. */
+  /** Events that come together are one change of the page: the more there are, the longer it takes to draw them. */
   #flushSoon(): void {
     if (this.#due) return;
     this.#due = true;
-    requestAnimationFrame(() => {
-      this.#due = false;
-      const last = this.steps.value.at(-1)?.step ?? 0;
-      const isNews = this.#pending.some(({ t, step = 0 }) => t === "state" || (t === "step" && step > last));
-      this.events.value = [...this.events.value, ...this.#pending];
-      this.#pending = [];
-      if (isNews) void this.refresh();
-    });
+    setTimeout(
+      () => {
+        this.#due = false;
+        const last = this.steps.value.at(-1)?.step ?? 0;
+        const isNews = this.#pending.some(
+          ({ t, step = 0 }) => t === "state" || (t === "step" && step > last),
+        );
+        this.events.value = [...this.events.value, ...this.#pending];
+        this.#pending = [];
+        if (isNews) void this.refresh();
+      },
+      Math.min(1000, this.events.value.length / 20),
+    );
   }
 }
 

@@ -36,8 +36,8 @@ export function RunView({ uuid, view, chosen }: RunViewProps) {
   useEffect(() => () => followed.close(), [followed]);
   const row = live.value.get(uuid);
   useEffect(() => {
-    void followed.refresh();
-  }, [followed, row === undefined]);
+    followed.renew(row !== undefined);
+  }, [followed, row?.steps]);
   const detail = followed.detail.value;
   const run = row ?? detail;
   if (followed.problem.value !== "" && run === null) return <p role="alert">{followed.problem}</p>;

@@ -74,8 +74,8 @@ export function Timeline({ followed }: { followed: FollowedRun }) {
 }
 
 function LaneRow({ lane, from, to, uuid }: { lane: Lane; from: number; to: number; uuid: string }) {
-  const rows = stacked(lane.bars);
   const scale = WIDTH / Math.max(1, to - from);
+  const rows = stacked(lane.bars).map((row) => visible(row, 1 / scale));
   const total = lane.bars.reduce((sum, bar) => sum + bar.to - bar.from, 0);
   return (
     <div class="lane">
@@ -126,6 +126,17 @@ function stacked(bars: readonly Bar[]): Bar[][] {
   return rows;
 }
 
+/** Without bars that begin within `ms` of one of their kind: they would be drawn upon it. */
+function visible(row: readonly Bar[], ms: number): Bar[] {
+  const shown: Bar[] = [];
+  for (const bar of row) {
+    const last = shown.at(-1);
+    if (last?.kind === bar.kind && bar.from - last.from < ms) last.to = Math.max(last.to, bar.to);
+    else shown.push({ ...bar });
+  }
+  return shown;
+}
+
 function lanesOf({ steps, events, detail, children }: FollowedRun, latest: number): Lane[] {
   const run = detail.value;
   if (run === null) return [];
@@ -169,23 +180,18 @@ function timeOf({ ts = "" }: StoryLine): number {
   return Date.parse(ts);
 }
 
+const AFTER_ANSWER = new Set(["call_start", "answer", "state"]);
+
 /** A step begins with its request: the answer is there when its first call starts, or else when the next step begins. */
 function modelBars(events: readonly StoryLine[], end: number): Bar[] {
-  const ends = events.filter(({ t }) => t === "call_start" || t === "answer" || t === "state");
   return events.flatMap((event, i) => {
     if (event.t !== "answer") return [];
-    const from = timeOf(event);
-    const next = ends.find((one) => (one.n ?? 0) > (event.n ?? i) && timeOf(one) >= from);
+    let at = i + 1;
+    while (at < events.length && !AFTER_ANSWER.has(events[at]?.t ?? "")) at++;
+    const next = events[at];
     const { step = 0, title = "", tokens = 0 } = event;
-    return [
-      {
-        from,
-        to: next ? timeOf(next) : end,
-        step,
-        kind: "model",
-        title: `step ${step}: ${count(tokens)} tokens ${title}`,
-      },
-    ];
+    const text = `step ${step}: ${count(tokens)} tokens ${title}`;
+    return [{ from: timeOf(event), to: next ? timeOf(next) : end, step, kind: "model", title: text }];
   });
 }
 

@@ -187,6 +187,8 @@ describe.skipIf(!hasBrowser)("the page", () => {
     await page.getByRole("img", { name: /^Calls: 3/ }).waitFor();
     await page.getByRole("img", { name: /^Context of each step/ }).waitFor();
     expect(await faultsOf(page)).toEqual([]);
+    await page.emulateMedia({ colorScheme: "dark" });
+    expect(await faultsOf(page)).toEqual([]);
     const [download] = await Promise.all([page.waitForEvent("download"), go("Export as one file")]);
     const html = await Bun.file(await download.path()).text();
     expect(html).toStartWith("<!doctype html>");
