@@ -153,6 +153,8 @@ describe.skipIf(!hasBrowser)("the page", () => {
     await body.getByRole("button", { name: "What the model was sent" }).click();
     await body.getByText("slow work").first().waitFor();
     expect(await faultsOf(page)).toEqual([]);
+    await machine.ok(["resume", await lastUuid(machine), "and now the rest"]);
+    await page.getByRole("link", { name: /^3\s*at last/ }).waitFor();
     await page.close();
   }, 90_000);
 
