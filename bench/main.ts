@@ -9,6 +9,7 @@ import { lsp } from "./figures/lsp.ts";
 import { manyCalls } from "./figures/many-calls.ts";
 import { mcp } from "./figures/mcp.ts";
 import { oneTurn } from "./figures/one-turn.ts";
+import { peers } from "./figures/peers.ts";
 import { prompt } from "./figures/prompt.ts";
 import { recall } from "./figures/recall.ts";
 import { records } from "./figures/records.ts";
@@ -27,7 +28,7 @@ import { type Place, withPlace } from "./place.ts";
  * each beside a floor measured in turns with it; bench/README.md says how to read them.
  */
 const USAGE = `bun bench/main.ts [--only GROUP]… [--rounds N] [--batches N] [--json FILE] [--rnix PATH]
-  --only     start, one-turn, prompt, tool-calls, work-tree, together, streaming, terminal, models, calls, records, search, recall, mcp, lsp, dashboard, memory; of the kernel alone:
+  --only     start, one-turn, prompt, tool-calls, work-tree, together, streaming, terminal, models, calls, records, search, recall, mcp, lsp, dashboard, peers, memory; of the kernel alone:
              syscalls, processes, idle, messages, steps, snapshots
   --rounds   measured rounds of each command, 15 by default
   --batches  hundreds of runs in the memory figure, 2 by default
@@ -61,6 +62,7 @@ const GROUPS: Record<string, (place: Place) => Promise<Figure[]>> = {
   mcp,
   dashboard,
   lsp,
+  peers,
   models: scarceModel,
   calls: manyCalls,
   memory: (place) => daemonMemory(place, Number(flags.batches)),
