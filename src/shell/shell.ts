@@ -277,9 +277,17 @@ export class Shell {
     if (argv[0] === "cd") {
       return async (id, streams) => {
         const printed = new Collected();
-        const line = `cd ${to?.line ?? '"$HOME"'} && pwd`;
-        const status = await this.#programs(line, state).run(id, { ...streams, out: printed.add });
-        if (status === 0) state.folder = printed.text.replace(/\n$/, "");
+        const isBack = to?.text === "-";
+        const last = state.variables.get("OLDPWD");
+        if (isBack && !last) throw new SyscallError("DRIVER", "cd: there is no folder before this one");
+        const target = isBack && last ? quoted(last) : (to?.line ?? '"$HOME"');
+        const segment = this.#programs(`pwd && cd ${target} && pwd`, state);
+        const status = await segment.run(id, { ...streams, out: printed.add });
+        if (status !== 0) return status;
+        const [before = "", after = ""] = printed.text.split("\n");
+        state.variables.set("OLDPWD", before).set("PWD", after);
+        state.folder = after;
+        if (isBack) await streams.out(`${after}\n`);
         return status;
       };
     }

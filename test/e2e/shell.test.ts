@@ -96,6 +96,35 @@ exit 4
   });
 });
 
+describe("commands of the kernel", () => {
+  test.concurrent("ps, send, kill and wait of an agent in the background", async () => {
+    await using machine = new Machine();
+    const held = Promise.withResolvers<void>();
+    await machine.model(async (request) => {
+      machine.write("asked", "");
+      await held.promise;
+      return CAPITALS(request);
+    });
+    machine.write(
+      "job.sh",
+      `spawn slow &
+bash -c 'until [ -e asked ]; do sleep 0.02; done'
+P=$(ps | awk '$5 == "slow" {print $1}')
+send $P "look at this" && echo sent
+kill -STOP $P; cat /proc/$P/status | grep -o '"pid":[0-9]*' | wc -l
+kill -CONT $P; kill $P; wait $P; echo $?
+wait %1; echo $?
+kill -TERM 1
+`,
+    );
+    const { stdout, code } = await machine.run(["sh", "job.sh"]);
+    held.resolve();
+    expect(stdout).toBe("sent\n1\n143\n143\n");
+    // Its own process.
+    expect(code).toBe(143);
+  });
+});
+
 describe("rights of a script", () => {
   test.concurrent("what the rules for Bash refuse is refused, however it is written", async () => {
     await using machine = new Machine();
