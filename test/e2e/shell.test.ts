@@ -140,8 +140,11 @@ describe("rights of a script", () => {
       "touch made & wait %1",
       "cd sub && touch ../made",
       "/usr/bin/touch made | cat",
+      "cat < ../line > /dev/shell",
+      'call Bash command="touch made"',
     ];
     machine.write("sub/x", "");
+    machine.write("line", "touch made");
     const lines = denied.map((line, index) => `${line}; echo ${index} $?`).join("\n");
     const { stdout } = await machine.ok(["sh", "--deny", "Bash(touch *),Bash(xargs *)", "-c", lines]);
     expect(existsSync(join(machine.project, "made"))).toBe(false);
