@@ -6,6 +6,7 @@ import { left, type PastRun } from "./page-api.ts";
 import { clock, cost, count, elapsed } from "./page-format.ts";
 import { useRead } from "./page-read.ts";
 import { Rows } from "./rows.tsx";
+import { Select } from "./select.tsx";
 
 const DAY_MS = 24 * 3600_000;
 const SPANS = { 1: "a day", 7: "a week", 30: "a month", "": "any time" } as const;
@@ -59,19 +60,13 @@ export function History() {
   const set = (more: Partial<typeof filter.value>): void => {
     filter.value = { ...filter.value, ...more };
   };
-  const choice = (name: "agent" | "project" | "end", title: string, of: (run: PastRun) => string) => (
-    <label>
-      {title}{" "}
-      <select
-        value={filter.value[name]}
-        onChange={({ currentTarget }) => set({ [name]: currentTarget.value })}
-      >
-        <option value="">any</option>
-        {[...new Set(all.map(of))].sort().map((one) => (
-          <option key={one}>{one}</option>
-        ))}
-      </select>
-    </label>
+  const choice = (name: "agent" | "project" | "end", label: string, of: (run: PastRun) => string) => (
+    <Select
+      label={label}
+      value={filter.value[name]}
+      options={[["", "any"], ...[...new Set(all.map(of))].sort()]}
+      pick={(value) => set({ [name]: value })}
+    />
   );
   return (
     <>
@@ -86,26 +81,18 @@ export function History() {
         {choice("agent", "Agent", (run) => run.agent)}
         {choice("end", "End", endOf)}
         {choice("project", "Project", (run) => run.project)}
-        <label>
-          Within{" "}
-          <select value={days} onChange={({ currentTarget }) => (days.value = currentTarget.value)}>
-            {Object.entries(SPANS).map(([value, title]) => (
-              <option key={value} value={value}>
-                {title}
-              </option>
-            ))}
-          </select>
-        </label>
-        <label>
-          From{" "}
-          <select value={least} onChange={({ currentTarget }) => set({ least: Number(currentTarget.value) })}>
-            {[0, 0.01, 0.1, 1, 10].map((usd) => (
-              <option key={usd} value={usd}>
-                ${usd}
-              </option>
-            ))}
-          </select>
-        </label>
+        <Select
+          label="Within"
+          value={days.value}
+          options={Object.entries(SPANS)}
+          pick={(value) => (days.value = value)}
+        />
+        <Select
+          label="From"
+          value={least}
+          options={[0, 0.01, 0.1, 1, 10].map((usd) => [usd, `$${usd}`] as const)}
+          pick={(value) => set({ least: Number(value) })}
+        />
         <label>
           Text{" "}
           <input

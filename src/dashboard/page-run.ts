@@ -23,6 +23,7 @@ export class FollowedRun {
   #due = false;
   #closed = false;
   #reading: Promise<void> | undefined;
+  #again = false;
 
   constructor(uuid: string) {
     this.uuid = uuid;
@@ -58,8 +59,14 @@ export class FollowedRun {
 
   /** The facts, the new steps and the children; one reading at a time. */
   refresh(): Promise<void> {
-    this.#reading ??= this.#read().finally(() => {
+    if (this.#reading) {
+      // It may have passed what is new by now.
+      this.#again = true;
+      return this.#reading;
+    }
+    this.#reading = this.#read().finally(() => {
       this.#reading = undefined;
+      if (this.#again) void this.refresh();
     });
     return this.#reading;
   }
@@ -71,6 +78,7 @@ export class FollowedRun {
 
   async #read(): Promise<void> {
     const { uuid } = this;
+    this.#again = false;
     const after = this.steps.value.at(-1)?.step ?? 0;
     try {
       const [detail, { steps }, { children }] = await Promise.all([

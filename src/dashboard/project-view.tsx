@@ -3,6 +3,7 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useRead } from "./page-read.ts";
+import { Select } from "./select.tsx";
 
 /** Chooses a project; the first one to begin with. */
 function WithProject({ title, of }: { title: string; of(project: string): ComponentChildren }) {
@@ -16,14 +17,12 @@ function WithProject({ title, of }: { title: string; of(project: string): Compon
       {found?.projects.length === 0 && <p class="empty">No project has runs yet.</p>}
       {project !== "" && (
         <>
-          <label>
-            Project{" "}
-            <select value={project} onChange={({ currentTarget }) => (chosen.value = currentTarget.value)}>
-              {found?.projects.map((one) => (
-                <option key={one}>{one}</option>
-              ))}
-            </select>
-          </label>
+          <Select
+            label="Project"
+            value={project}
+            options={found?.projects ?? []}
+            pick={(value) => (chosen.value = value)}
+          />
           {of(project)}
         </>
       )}

@@ -14,6 +14,9 @@ import { Timeline } from "./timeline.tsx";
 import { Trace } from "./trace.tsx";
 import { UnitStrip } from "./unit-strip.tsx";
 
+/** How often a run that is not live is read again. */
+const ENDED_MS = 5_000;
+
 /** In the address, and on the page. */
 const VIEWS = {
   steps: "Steps",
@@ -38,6 +41,12 @@ export function RunView({ uuid, view, chosen }: RunViewProps) {
   useEffect(() => {
     followed.renew(row !== undefined);
   }, [followed, row?.steps]);
+  useEffect(() => {
+    if (row !== undefined) return undefined;
+    // It may be resumed, and end, between two changes that the page gets.
+    const timer = setInterval(() => !document.hidden && followed.renew(false), ENDED_MS);
+    return () => clearInterval(timer);
+  }, [followed, row === undefined]);
   const detail = followed.detail.value;
   const run = row ?? detail;
   if (followed.problem.value !== "" && run === null) return <p role="alert">{followed.problem}</p>;

@@ -5,6 +5,7 @@ import { now, type StoryLine } from "./page-api.ts";
 import { clock, cost, count, duration } from "./page-format.ts";
 import { type FollowedRun, isLive } from "./page-run.ts";
 import { Plot } from "./plot.tsx";
+import { Select } from "./select.tsx";
 
 /** A stretch of time in a lane. */
 interface Bar {
@@ -35,24 +36,16 @@ export function Timeline({ followed }: { followed: FollowedRun }) {
   return (
     <section aria-label="Timeline">
       <form class="actions" onSubmit={(event) => event.preventDefault()}>
-        <label>
-          Steps{" "}
-          <select
-            value={latest}
-            onChange={({ currentTarget }) => {
-              latest.value = Number(currentTarget.value);
-              if (latest.value > steps.value.length - loadedAfter.value && loadedAfter.value > 0)
-                followed.load(0);
-            }}
-          >
-            {SPANS.map((span) => (
-              <option key={span} value={span}>
-                the last {span}
-              </option>
-            ))}
-            <option value={1e9}>all</option>
-          </select>
-        </label>
+        <Select
+          label="Steps"
+          value={latest.value}
+          options={[...SPANS.map((span) => [span, `the last ${span}`] as const), [1e9, "all"]]}
+          pick={(value) => {
+            latest.value = Number(value);
+            if (latest.value > steps.value.length - loadedAfter.value && loadedAfter.value > 0)
+              followed.load(0);
+          }}
+        />
       </form>
       {events.value.length === 0 && <p>No events yet.</p>}
       {bars.length > 0 && (

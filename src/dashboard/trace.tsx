@@ -4,6 +4,7 @@ import { useComputed, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { read } from "./page-api.ts";
 import { Rows } from "./rows.tsx";
+import { Select } from "./select.tsx";
 import { Text } from "./text-block.tsx";
 
 const PAGE = 2_000;
@@ -62,28 +63,21 @@ export function Trace({ uuid }: { uuid: string }) {
   return (
     <section aria-label="Syscalls">
       <form class="actions" onSubmit={(event) => event.preventDefault()}>
-        <label>
-          Syscall{" "}
-          <select value={name} onChange={({ currentTarget }) => (name.value = currentTarget.value)}>
-            <option value="">any</option>
-            {names.value.map((one) => (
-              <option key={one}>{one}</option>
-            ))}
-          </select>
-        </label>
+        <Select
+          label="Syscall"
+          value={name.value}
+          options={[["", "any"], ...names.value]}
+          pick={(value) => (name.value = value)}
+        />
         <label>
           With <input value={words} onInput={({ currentTarget }) => (words.value = currentTarget.value)} />
         </label>
-        <label>
-          From{" "}
-          <select value={slow} onChange={({ currentTarget }) => (slow.value = Number(currentTarget.value))}>
-            {[0, 10, 100, 1000].map((ms) => (
-              <option key={ms} value={ms}>
-                {ms} ms
-              </option>
-            ))}
-          </select>
-        </label>
+        <Select
+          label="From"
+          value={slow.value}
+          options={[0, 10, 100, 1000].map((ms) => [ms, `${ms} ms`] as const)}
+          pick={(value) => (slow.value = Number(value))}
+        />
         <label>
           <input
             type="checkbox"
