@@ -27,6 +27,9 @@ const PATHS = [
   /: ([^:\n]{1,400}): (?=Read-only|Device|Permission|No such)/g,
 ];
 
+/** What a shell writes before its own messages: `/usr/bin/bash: line 1: `. */
+const SHELL = /^\S*sh: (?:line )?\d+: /;
+
 const MAX_CHARS = 64 * 1024;
 const MAX_LINES = 200;
 const MAX_REFUSALS = 5;
@@ -50,7 +53,9 @@ export function refusals(output: string, view: SandboxView): string[] {
 }
 
 function pathsIn(line: string, { cwd, home }: SandboxView): string[] {
-  const written = PATHS.flatMap((pattern) => [...line.matchAll(pattern)].map(([, path = ""]) => path));
+  // The first path of a message of a shell ends at a colon.
+  const text = SHELL.test(line) ? `: ${line.replace(SHELL, "")}` : line;
+  const written = PATHS.flatMap((pattern) => [...text.matchAll(pattern)].map(([, path = ""]) => path));
   return written.map((path) =>
     path.startsWith("~/") && home ? resolve(home, path.slice(2)) : resolve(cwd, path),
   );
