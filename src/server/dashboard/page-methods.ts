@@ -7,7 +7,7 @@ import { Uuid } from "../../protocol/fields.ts";
 import type { Caller } from "../connection/caller.ts";
 import { call } from "../methods/call.ts";
 import { method } from "../methods/method.ts";
-import { silentJobs } from "../methods/morning.ts";
+import { silentJobs } from "../methods/shared/silent-jobs.ts";
 import { statusOf } from "../records/run-selection.ts";
 import type { Services } from "../services.ts";
 

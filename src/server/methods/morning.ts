@@ -2,11 +2,11 @@
 
 import { z } from "zod";
 import type { ProcInfo } from "../../kernel/types.ts";
-import { parseDuration } from "../../lib/duration.ts";
-import type { JobInfo, LedgerRow } from "../../plugin/index.ts";
+import type { LedgerRow } from "../../plugin/index.ts";
 import type { Services } from "../services.ts";
 import { method } from "./method.ts";
 import { openAsks } from "./shared/open-asks.ts";
+import { silentJobs } from "./shared/silent-jobs.ts";
 
 /** Rows of the ledger and runs in one answer; the newest stay. */
 const MAX_ROWS = 2000;
@@ -32,12 +32,6 @@ interface InteractiveRuns {
   tokens_used: number;
   /** null: no price is known. */
   cost_usd: number | null;
-}
-
-/** A job without a successful run for longer than it was expected. */
-interface SilentJob {
-  job_id: string;
-  last_success: string | null;
 }
 
 /** What ran in all projects since a time, what waits for the user, and which jobs don't run. */
@@ -113,24 +107,4 @@ function morningRun(info: ProcInfo): MorningRun {
     result: result?.slice(0, MAX_ANSWER) ?? null,
     ended_at_ms: ended_at_ms ?? 0,
   };
-}
-
-export async function silentJobs(
-  { schedules }: Pick<Services, "schedules">,
-  jobs: readonly JobInfo[],
-  now: number,
-): Promise<SilentJob[]> {
-  const silent: SilentJob[] = [];
-  const expected = jobs.filter(
-    ({ state, expect_every }) => state === "enabled" && expect_every !== undefined,
-  );
-  if (expected.length === 0) return silent;
-  const rows = (await schedules?.history({ limit: MAX_ROWS, all_projects: true })) ?? [];
-  for (const { id, created_at, expect_every = "1d" } of expected) {
-    const success = rows.findLast((row) => row.job_id === id && row.state === "ran")?.ended ?? null;
-    const since = Date.parse(success ?? created_at);
-    if (now - since > parseDuration(expect_every, Number.MAX_SAFE_INTEGER))
-      silent.push({ job_id: id, last_success: success });
-  }
-  return silent;
 }
