@@ -47,8 +47,13 @@ interface ProgramOwner {
   limits?: ProgramLimits;
   /** Makes a redactor for one output stream. */
   redactor?(): Redactor;
-  /** The command line of a program that is in a sandbox, as it was asked for; its PID namespace is another. */
-  confined?: readonly string[] | undefined;
+  /**
+   * Its program is in another PID namespace. `argv`: its command line as it was asked for. `init`: the first process of
+   * the namespace, where the program shares it.
+   */
+  confined?: { argv: readonly string[]; init?: number | undefined } | undefined;
+  /** Its program ends after the other programs of the process. */
+  last?: true;
 }
 
 export interface ChildrenOptions {
@@ -332,7 +337,10 @@ export class Children {
   }
 
   async #end(which: (entry: Program) => boolean): Promise<void> {
-    await Promise.all([...this.#programs.values()].filter(which).map((entry) => entry.child.end()));
+    const ending = [...this.#programs.values()].filter(which);
+    await Promise.all(ending.filter(({ owner }) => !owner.last).map(({ child }) => child.end()));
+    for (const { owner, child } of ending) if (owner.last) await child.endInput();
+    await Promise.all(ending.map(({ child }) => child.end()));
   }
 
   #groupOf(uuid: string, limits: ProgramLimits): ProgramGroup {
@@ -366,7 +374,7 @@ export class Children {
       call: owner.call,
       unit: owner.unit,
       mark,
-      argv: [...(owner.confined ?? argv)],
+      argv: [...(owner.confined?.argv ?? argv)],
       cwd,
       at,
     });
@@ -413,7 +421,7 @@ export class Children {
       graceMs: (typeof request.life === "string" ? owner.graceMs : undefined) ?? this.#o.graceMs,
       quietMs: this.#o.quietMs ?? QUIET_MS,
       timeoutMs: request.timeoutMs,
-      isConfined: owner.confined !== undefined,
+      confined: owner.confined,
       // A shared program outlives the process that started it.
       clock: (typeof request.life === "string" ? owner.clock : undefined) ?? realClock,
       orphans: (of) => this.#orphans.of(of),

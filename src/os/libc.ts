@@ -26,6 +26,8 @@ interface Libc {
   readable(fd: number): boolean;
   /** Gives the blocks of the first bytes of a file back, without moving what follows; false when not supported. */
   punchHole(fd: number, bytes: number): boolean;
+  /** Opens the parent of an open user namespace; -1 on failure. */
+  parentNamespace(fd: number): number;
   /** inotify_init1(2). Returns a descriptor; -1 on failure. */
   watchFiles(flags: number): number;
   /** inotify_add_watch(2). `path` without its final zero byte. Returns a watch; -1 on failure. */
@@ -44,6 +46,7 @@ const WNOHANG = 1;
 const O_CLOEXEC = 0o2000000;
 const SOL_SOCKET = 1;
 const POLLIN = 1;
+const NS_GET_PARENT = 0xb702n;
 const KEEP_SIZE = 1;
 const PUNCH_HOLE = 2;
 const MEMFD_CREATE = process.arch === "arm64" ? 279 : 319;
@@ -58,6 +61,7 @@ const SYMBOLS = {
   strlen: { args: ["ptr"], returns: "u64" },
   poll: { args: ["ptr", "u64", "i32"], returns: "i32" },
   pipe2: { args: ["ptr", "i32"], returns: "i32" },
+  ioctl: { args: ["i32", "u64"], returns: "i32" },
   getsid: { args: ["i32"], returns: "i32" },
   // memfd_create(2) by its number: older C libraries do not name it.
   syscall: { args: ["i64", "ptr", "u64"], returns: "i64" },
@@ -101,6 +105,7 @@ function load(name: string): Libc | null {
       limits[1] = hard;
       return symbols.prlimit(pid, resource, ptr(limits), null) === 0;
     },
+    parentNamespace: (fd) => symbols.ioctl(fd, NS_GET_PARENT),
     session: (pid) => symbols.getsid(pid),
     nameInMemory(name) {
       const text = Buffer.from(`${name}\0`);

@@ -1,12 +1,19 @@
 /** Asks a confined program to end: the processes inside its PID namespace, not the one that waits outside. */
 
 import { readdirSync, readFileSync } from "node:fs";
+import { readProc } from "./linux-table.ts";
 import { terminate } from "./signal.ts";
 
 /** A signal to the whole group would end the program outside first, and with it the namespace, without any grace. */
 export function terminateNested(group: number): void {
   const inside = members(group);
   for (const pid of inside.length > 0 ? inside : [-group]) terminate(pid);
+}
+
+/** The children of a process's main thread; none when the process is gone. */
+export function childrenOf(pid: number): number[] {
+  const text = readProc(`/proc/${pid}/task/${pid}/children`) ?? "";
+  return text.split(" ").filter(Boolean).map(Number);
 }
 
 /** The processes of the group that have a PID in a namespace below this one. */

@@ -6,7 +6,7 @@ import { type Data, type ExitInfo, SyscallError } from "../plugin/index.ts";
 import type { Adopted } from "./adopted-processes.ts";
 import type { Channel, Exit } from "./channel.ts";
 import { couldNotEnd, countdown, endProcesses } from "./end-processes.ts";
-import { terminateNested } from "./nested-group.ts";
+import { childrenOf, terminateNested } from "./nested-group.ts";
 import type { Output } from "./output.ts";
 import type { Piece } from "./output-ring.ts";
 import type { ByteReader } from "./pipe-reader.ts";
@@ -24,8 +24,8 @@ interface RunningChildOptions {
   graceMs: number;
   quietMs: number;
   timeoutMs: number | undefined;
-  /** It runs in a PID namespace of its own. */
-  isConfined?: boolean | undefined;
+  /** It runs in another PID namespace; `init` is the first process of a shared one. */
+  confined?: { init?: number | undefined } | undefined;
   /** The clock of `timeoutMs`. */
   clock: Pick<Clock, "timer">;
   /** Returns the orphans of this program; null when this process is no subreaper. */
@@ -188,7 +188,7 @@ export class RunningChild {
   async #end(): Promise<void> {
     if (this.#leads) {
       this.#asked = countdown(this.#o.graceMs);
-      if (this.#o.isConfined) terminateNested(this.pid);
+      if (this.#o.confined) terminateNested(this.pid);
       else terminate(-this.pid);
       await settles(Promise.race([this.#exit, this.#hurry.promise]), this.#o.graceMs);
       if (this.#leads) {
@@ -316,7 +316,10 @@ export class RunningChild {
   async #nothingLeft(): Promise<boolean> {
     const orphans = this.#o.orphans(this);
     if (signal(-this.pid, 0)) return false;
-    if (orphans && this.mark && this.#eof) return orphans.running.length === 0 && orphans.settled;
+    // Its orphans are children of the first process there, which starts none itself.
+    const { init } = this.#o.confined ?? {};
+    const isSeen = init === undefined || childrenOf(init).length === 0;
+    if (isSeen && orphans && this.mark && this.#eof) return orphans.running.length === 0 && orphans.settled;
     return (await this.#members()).length === 0 && orphans?.settled !== false;
   }
 

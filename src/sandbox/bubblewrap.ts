@@ -3,7 +3,7 @@
 import type { Mount } from "./mount.ts";
 
 /** Rights that builds of root use on files. All others, such as those to mount or to make devices, are dropped. */
-const ROOT_RIGHTS = [
+export const ROOT_RIGHTS = [
   "CHOWN",
   "DAC_OVERRIDE",
   "FOWNER",

@@ -14,18 +14,21 @@ export interface SandboxedProgram {
   env: Readonly<Record<string, string>>;
 }
 
-/** Looks at the file system: a path that is not there is not named. */
+/**
+ * The command line of bubblewrap and the environment of a program in a sandbox. Looks at the file system: a path that is
+ * not there is not named.
+ */
 export function sandboxed(
   { program }: Sandbox,
   scope: SandboxScope,
-  { argv, cwd, env }: SandboxedProgram,
-): { argv: string[]; env: Record<string, string>; mounts: Mount[] } {
+  { cwd, env }: Pick<SandboxedProgram, "cwd" | "env">,
+): { confine: string[]; env: Record<string, string>; mounts: Mount[] } {
   for (const folder of [scope.temp, scope.home]) mkdirSync(folder, { recursive: true, mode: 0o700 });
   const { PATH = "" } = env;
   const mounts = mountsOf(scope);
   return {
     mounts,
-    argv: [...bubblewrap({ program, mounts, cwd, isRoot: scope.isRoot }), ...argv],
+    confine: bubblewrap({ program, mounts, cwd, isRoot: scope.isRoot }),
     env: { ...env, TMPDIR: "/tmp", PATH: `${BINARY_DIR}${delimiter}${PATH}` },
   };
 }

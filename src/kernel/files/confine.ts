@@ -3,19 +3,34 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { spawnError } from "../../os/spawn-error.ts";
-import { type ExecRequest, SyscallError } from "../../plugin/index.ts";
+import { type Child, type ExecRequest, SyscallError } from "../../plugin/index.ts";
 import { TEMPORARY } from "../../sandbox/level.ts";
+import type { Mount } from "../../sandbox/mount.ts";
 import { refusals, type SandboxView } from "../../sandbox/refusals.ts";
+import type { RunNamespace } from "../../sandbox/run-namespace.ts";
 import { sandboxed } from "../../sandbox/sandbox.ts";
 import type { KernelPorts } from "../kernel-ports.ts";
 import type { Process } from "../process/process.ts";
 
-/** The request for the same program in the sandbox of the process. */
-export function confined<R extends Pick<ExecRequest, "argv" | "cwd" | "env">>(
+type Confinable = Pick<ExecRequest, "argv" | "cwd" | "env">;
+
+/** A request of a program in the sandbox of its process. */
+interface Confined<R> {
+  request: R;
+  /** The first process of the namespaces that the program joins. Absent: it has a sandbox of its own. */
+  init?: number;
+}
+
+/**
+ * The request for the same program in the sandbox of the process. `start` starts a program that ends with the process:
+ * the holder of namespaces, which programs of calls join. Without it, the program gets namespaces of its own.
+ */
+export async function confined<R extends Confinable>(
   proc: Process,
   request: R,
   { userDataDir, sandboxing }: Pick<KernelPorts, "userDataDir" | "sandboxing">,
-): R {
+  start?: (argv: string[]) => Promise<Child>,
+): Promise<Confined<R>> {
   const { spec, record } = proc;
   const { confinement, project, folders = [], cwd: folder } = spec.opts;
   if (!confinement || !sandboxing)
@@ -41,7 +56,7 @@ export function confined<R extends Pick<ExecRequest, "argv" | "cwd" | "env">>(
     binary,
     isRoot: process.getuid?.() === 0,
   };
-  const { mounts, ...confined } = sandboxed(confinement, scope, program);
+  const { mounts, confine, env } = sandboxed(confinement, scope, program);
   views.set(proc, {
     mounts,
     given: [scope.project, ...scope.folders],
@@ -49,7 +64,32 @@ export function confined<R extends Pick<ExecRequest, "argv" | "cwd" | "env">>(
     cwd: program.cwd,
     home: program.env.HOME,
   });
-  return { ...request, cwd: program.cwd, ...confined };
+  const { argv, cwd } = program;
+  const space = start && (await namespaceOf(proc, { confine, mounts, isRoot: scope.isRoot }, start));
+  if (!space) return { request: { ...request, cwd, env, argv: [...confine, ...argv] } };
+  return { request: { ...request, cwd, env, argv: space.joining(cwd, argv) }, init: space.init };
+}
+
+/** The namespaces of a process, by their mounts: another folder of the project that is protected now makes others. */
+const spaces = new WeakMap<Process, Map<string, Promise<RunNamespace | null>>>();
+/** Programs with more different mounts have a sandbox of their own. */
+const MAX_SPACES = 8;
+
+async function namespaceOf(
+  proc: Process,
+  { confine, mounts, isRoot }: { confine: string[]; mounts: readonly Mount[]; isRoot: boolean },
+  start: (argv: string[]) => Promise<Child>,
+): Promise<RunNamespace | null> {
+  const known = spaces.get(proc) ?? new Map<string, Promise<RunNamespace | null>>();
+  spaces.set(proc, known);
+  const key = JSON.stringify(mounts);
+  const found = await known.get(key);
+  if (found === null || (found && !found.hasEnded)) return found;
+  if (known.size >= MAX_SPACES && !known.has(key)) return null;
+  const { RunNamespace } = await import("../../sandbox/run-namespace.ts");
+  const made = RunNamespace.open(confine, isRoot, start);
+  known.set(key, made);
+  return made;
 }
 
 /** What the last program of a process saw, until the result of its call. */

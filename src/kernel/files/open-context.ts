@@ -2,6 +2,7 @@
 
 import { innerPath } from "../../lib/inner-path.ts";
 import type { Redactor } from "../../os/output.ts";
+import { groupMechanism } from "../../os/program-group.ts";
 import {
   type Ask,
   type ChecklistItem,
@@ -169,7 +170,7 @@ export class OpenContexts {
       const units = this.#ports.units(proc, call?.tool);
       services.units = {
         ...units,
-        start: async (request) => units.start(await this.#confined(proc, quiet(request))),
+        start: async (request) => units.start((await this.#confined(proc, quiet(request))).request),
       };
     }
     if (entry.needs.includes("ask")) services.ask = this.#ports.ask(proc, call?.id, signal);
@@ -220,10 +221,11 @@ export class OpenContexts {
     const over = this.#ports.windows.begin(proc, "program");
     try {
       const redactor = (): Redactor => proc.secrets.byteStream();
-      const confined = await this.#confined(proc, { ...request, env });
+      const joins = typeof request.life === "string";
+      const { request: confined, init } = await this.#confined(proc, { ...request, env }, { joins });
       const child = await this.#start(proc, confined, {
         ...{ call, callKey, redactor },
-        confined: proc.spec.opts.confinement && request.argv,
+        confined: proc.spec.opts.confinement && { argv: request.argv, init },
       });
       void child.exited().then(over, over);
       return child;
@@ -233,17 +235,33 @@ export class OpenContexts {
     }
   }
 
-  /** The request within the sandbox and the network of the process. */
+  /** The request within the sandbox and the network of the process. `joins`: the program may share namespaces. */
   async #confined<R extends Pick<ExecRequest, "argv" | "cwd" | "env">>(
     proc: Process,
     request: R,
-  ): Promise<R> {
-    // Loaded for the first program of a process that has a sandbox.
-    const sandboxed = async (): Promise<R> =>
-      proc.spec.opts.confinement
-        ? (await import("./confine.ts")).confined(proc, request, this.#ports)
-        : request;
-    return this.#ports.networks.confined(proc, sandboxed, (bridge) => this.#start(proc, bridge, {}));
+    { joins = false }: { joins?: boolean } = {},
+  ): Promise<{ request: R; init?: number | undefined }> {
+    let init: number | undefined;
+    // A program that is stopped until it is in its group stops nsenter for good.
+    const isShared = joins && !isLimited(proc.spec.opts.network) && groupMechanism() === null;
+    const holder = (argv: string[]): Promise<Child> =>
+      this.#start(
+        proc,
+        { argv, env: request.env ?? {}, cwd: "/", stdin: "pipe", life: "process" },
+        { last: true },
+      );
+    const sandboxed = async (): Promise<R> => {
+      if (!proc.spec.opts.confinement) return request;
+      // Loaded for the first program of a process that has a sandbox.
+      const { confined } = await import("./confine.ts");
+      const made = await confined(proc, request, this.#ports, isShared ? holder : undefined);
+      init = made.init;
+      return made.request;
+    };
+    const started = await this.#ports.networks.confined(proc, sandboxed, (bridge) =>
+      this.#start(proc, bridge, {}),
+    );
+    return { request: started, init };
   }
 
   /**
@@ -257,7 +275,10 @@ export class OpenContexts {
   async #start(
     proc: Process,
     request: ExecRequest,
-    owner: Pick<Parameters<KernelPorts["children"]["exec"]>[0], "call" | "callKey" | "redactor" | "confined">,
+    owner: Pick<
+      Parameters<KernelPorts["children"]["exec"]>[0],
+      "call" | "callKey" | "redactor" | "confined" | "last"
+    >,
   ): Promise<Child> {
     if (proc.state !== "running") {
       throw new SyscallError("CLOSED", `Process ${proc.pid} has ended and starts no more programs.`);

@@ -217,7 +217,7 @@ function startProgram(
         graceMs: limits.grace,
         limits: programLimits(limits),
         identified: identifier(ports, proc, id),
-        confined: proc.spec.opts.confinement && argv,
+        confined: proc.spec.opts.confinement && { argv },
       },
       {
         argv: ["/bin/sh", "-c", WRAPPER, "rnix-unit", exitFile, ...argv],

@@ -8,6 +8,7 @@ import { filesBelow } from "../support/leftovers.ts";
 import { Machine } from "../support/machine.ts";
 import { toolResults } from "../support/requests.ts";
 import { bash, calls, says } from "../support/scenes.ts";
+import { dropPrivileges } from "../support/unprivileged.ts";
 
 const REQUIRED = ["spawn", "--no-stdin", "--sandbox", "required"];
 
@@ -73,6 +74,21 @@ describe.if(installed("bwrap"))("a run in a sandbox", () => {
     expect(missing).not.toMatch(/sandbox|--add/);
     expect(stderr).toContain(`${machine.home}/.ssh/id is hidden by the sandbox`);
     rmSync(join(machine.home, ".ssh"), { recursive: true });
+  });
+
+  test("shares its namespaces by the commands of a run: what one has left ends with its call, and none ends them", async () => {
+    await using machine = new Machine({ git: true });
+    dropPrivileges(machine);
+    const results = await run(machine, [
+      "readlink /proc/self/ns/mnt; setsid sleep 98761 >/dev/null 2>&1 </dev/null & sleep 0.1",
+      "readlink /proc/self/ns/mnt; pgrep -f 'sleep 9876[1]'; kill -9 -1 2>&-; echo alive",
+      "git init -q new; cd new; git commit --allow-empty -qm a; readlink /proc/self/ns/mnt",
+      "readlink /proc/self/ns/mnt; readlink /proc/1/root; grep NoNewPrivs /proc/self/status",
+    ]);
+    const [first, second, , last] = results.map((text) => text.split("\n"));
+    expect(first?.[0]).toMatch(/^mnt:/);
+    expect(second).toEqual([first?.[0] ?? "", "alive"]);
+    expect(last).toContain("NoNewPrivs:\t1");
   });
 
   test("commits in a work tree of another folder, whose hooks stay as they are", async () => {
