@@ -64,10 +64,16 @@ export interface Services {
   /** Returns the owner of a client's process. Absent where the client is the server's own process. */
   ownerOf?(pid: number): ProcessOwner;
   /** Serves the dashboard, and returns an address that opens it once. Absent where the server ends with its command. */
-  dashboard?(port: number): Promise<{ url: string }>;
+  dashboard?(port: number): Promise<OpenedDashboard>;
   /** Programs left by unknown runs. */
   strays?(): { pid: number; command: string }[];
   logger: Logger;
+}
+
+/** Where the dashboard is: an address that opens it once, and the one of its metrics with their token. */
+export interface OpenedDashboard {
+  url: string;
+  metrics: { url: string; token: string };
 }
 
 /** The booted server: its services, and how it is closed. */

@@ -12,18 +12,30 @@ export default defineCommand({
   about: "Open the page that shows what runs, what it did, what it cost, and what waits for you",
   flags: {
     port: count("listen there; by default a free port, the same until the daemon ends", "N"),
+    "metrics-token": bool("print the token of /metrics, for Prometheus, instead of opening the page"),
     "no-browser": bool("print the address only"),
   },
-  examples: [{ line: "rnix dashboard", about: "prints an address that works once, and opens it" }],
+  examples: [
+    { line: "rnix dashboard", about: "prints an address that works once, and opens it" },
+    { line: "rnix dashboard --metrics-token >token", about: "for `credentials_file` of Prometheus" },
+  ],
   notes: [
     "The daemon serves it on 127.0.0.1 only. The address has a token that is good once, for five minutes; then the browser has a cookie.",
+    "A metrics token reads /metrics only, until the daemon ends. The address is printed to stderr.",
     "It is for a person: inside a run it is refused.",
   ],
   async run(io, flags) {
     await refuseInsideRun(io, "dashboard");
     if ((flags.port ?? 0) > MAX_PORT)
       throw usageError(`--port: expected at most ${MAX_PORT}, got ${flags.port}`);
-    const { url } = await withWire(io, (wire) => wire.request("open_dashboard", { port: flags.port }));
+    const { url, metrics } = await withWire(io, (wire) =>
+      wire.request("open_dashboard", { port: flags.port }),
+    );
+    if (flags["metrics-token"]) {
+      io.stderr.write(`${metrics.url}\n`);
+      io.stdout.write(`${metrics.token}\n`);
+      return EXIT.ok;
+    }
     io.stdout.write(`${url}\n`);
     if (!flags["no-browser"]) await openBrowser(io, url);
     return EXIT.ok;

@@ -2,13 +2,13 @@
 
 import type { Clock } from "../../lib/clock.ts";
 import type { Dashboard } from "../dashboard/dashboard.ts";
-import type { Services } from "../services.ts";
+import type { OpenedDashboard, Services } from "../services.ts";
 
 /** `close` ends its server, if it was ever opened. */
 export function lazyDashboard(
   services: () => Services,
   clock: Clock,
-): { open(port: number): Promise<{ url: string }>; close(): Promise<void> } {
+): { open(port: number): Promise<OpenedDashboard>; close(): Promise<void> } {
   let made: Promise<Dashboard> | undefined;
   const make = async (): Promise<Dashboard> => {
     const { Dashboard } = await import("../dashboard/dashboard.ts");

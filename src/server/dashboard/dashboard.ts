@@ -6,7 +6,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { Caller } from "../connection/caller.ts";
 import type { Peer } from "../connection/connection.ts";
 import { METHODS, type Method } from "../methods/method-table.ts";
-import type { Services } from "../services.ts";
+import type { OpenedDashboard, Services } from "../services.ts";
 import { ChangeFeed } from "./change-feed.ts";
 import { eventStream } from "./event-stream.ts";
 import { type PageFile, pageFiles } from "./page-files.ts";
@@ -62,6 +62,8 @@ export class Dashboard {
   /** By token: until when it can be used, once. */
   readonly #tokens = new Map<string, number>();
   readonly #sessions = new Set<string>();
+  /** Reads /metrics, and nothing else, until the daemon ends. */
+  readonly #metricsToken = secret();
   #server: Bun.Server<undefined> | undefined;
   #feed: ChangeFeed | undefined;
 
@@ -71,14 +73,15 @@ export class Dashboard {
   }
 
   /** An address that opens the page once, within five minutes. Starts the server at the first call. */
-  open(port: number): { url: string } {
+  open(port: number): OpenedDashboard {
     this.#server ??= this.#listen(port);
     const token = secret();
     for (const [old, until] of this.#tokens) if (until < this.#clock.now()) this.#tokens.delete(old);
     const [oldest] = this.#tokens.keys();
     if (this.#tokens.size >= MAX_TOKENS && oldest !== undefined) this.#tokens.delete(oldest);
     this.#tokens.set(token, this.#clock.now() + TOKEN_MS);
-    return { url: `http://127.0.0.1:${this.#server.port}/?token=${token}` };
+    const own = `http://127.0.0.1:${this.#server.port}`;
+    return { url: `${own}/?token=${token}`, metrics: { url: `${own}/metrics`, token: this.#metricsToken } };
   }
 
   async close(): Promise<void> {
@@ -119,6 +122,7 @@ export class Dashboard {
     if (request.headers.get("host") !== own) return refused(421, `expected the host ${own}`);
     const origin = request.headers.get("origin");
     if (origin !== null && origin !== `http://${own}`) return refused(403, "a page of another origin");
+    if (url.pathname === "/metrics") return this.#metrics(request);
     const token = url.searchParams.get("token");
     if (token !== null) return this.#signIn(token);
     if (!this.#isSignedIn(request))
@@ -128,6 +132,14 @@ export class Dashboard {
     if (url.pathname === "/api/export") return this.#export(request, url);
     if (url.pathname.startsWith("/api/")) return this.#call(request, url);
     return file((await pageFiles()).get(url.pathname === "/" ? "/index.html" : url.pathname));
+  }
+
+  async #metrics(request: Request): Promise<Response> {
+    if (!isSame(`Bearer ${this.#metricsToken}`, request.headers.get("authorization") ?? ""))
+      return refused(401, "expected the bearer token that rnix dashboard --metrics-token prints");
+    const { metricsText, METRICS_TYPE } = await import("./metrics.ts");
+    const text = await metricsText(this.#services(), request.signal);
+    return new Response(text, { headers: { ...HEADERS, "content-type": METRICS_TYPE } });
   }
 
   /** The token is used up; the address becomes a clean one. */

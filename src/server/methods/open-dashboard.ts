@@ -2,13 +2,14 @@
 
 import { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
+import type { OpenedDashboard } from "../services.ts";
 import { method } from "./method.ts";
 import { requireTyped, requireUser } from "./shared/refuse-inside.ts";
 
 /** An address for a browser of this user: it is good once. Refused inside a run, because the page acts as the user. */
 export const openDashboard = method({
   payload: () => z.object({ port: z.int().min(0).max(65_535).optional() }),
-  async handle({ port = 0 }, services, caller): Promise<{ url: string }> {
+  async handle({ port = 0 }, services, caller): Promise<OpenedDashboard> {
     requireUser(caller, "open the dashboard");
     requireTyped(caller);
     const { dashboard } = services;

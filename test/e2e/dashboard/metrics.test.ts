@@ -1,0 +1,112 @@
+import { describe, expect, test } from "bun:test";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { z } from "zod";
+import { installed } from "../../support/installed.ts";
+import { until } from "../../support/until.ts";
+import { Machine } from "../support/machine.ts";
+import { detach } from "../support/runs.ts";
+import { bash, says } from "../support/scenes.ts";
+
+async function metricsOf(machine: Machine): Promise<{ url: string; token: string }> {
+  const { stdout, stderr } = await machine.ok(["dashboard", "--metrics-token"]);
+  return { url: stderr.trim(), token: stdout.trim() };
+}
+
+async function scrape(url: string, token: string): Promise<string> {
+  const answer = await fetch(url, { headers: { authorization: `Bearer ${token}` } });
+  expect(answer.status).toBe(200);
+  expect(answer.headers.get("content-type")).toStartWith("text/plain; version=0.0.4");
+  return await answer.text();
+}
+
+describe("/metrics", () => {
+  test("counts processes by status and open questions, and follows a pause", async () => {
+    await using machine = new Machine();
+    await machine.play({ long: [bash("sleep 600"), says("never")], asker: [bash("id"), says("done")] });
+    await detach(machine, "long");
+    await detach(machine, "asker", "--ask", "Bash", "--on-ask", "park");
+    const { url, token } = await metricsOf(machine);
+    await until(async () => (await scrape(url, token)).includes("rnix_questions_open 1"));
+    const text = await scrape(url, token);
+    expect(text).toContain('rnix_processes{status="running"} 1\n');
+    expect(text).toContain('rnix_processes{status="suspended"} 1\n');
+    expect(text).toContain('rnix_processes{status="paused"} 0\n');
+    expect(text).toMatch(/^rnix_model_requests_total\{provider="[\w-]+"\} [1-9]/m);
+    expect(text).toMatch(/^process_resident_memory_bytes [1-9]\d{6,}$/m);
+    await machine.ok(["pause", "1"]);
+    await until(async () => (await scrape(url, token)).includes('rnix_processes{status="paused"} 1\n'));
+  }, 30_000);
+
+  test("has a token of its own, which opens nothing else; no cookie opens it", async () => {
+    await using machine = new Machine();
+    const { url, token } = await metricsOf(machine);
+    expect(await metricsOf(machine)).toEqual({ url, token });
+    const { origin } = new URL(url);
+    const bearer = { authorization: `Bearer ${token}` };
+    expect((await fetch(url)).status).toBe(401);
+    expect((await fetch(url, { headers: { authorization: `Bearer ${token}x` } })).status).toBe(401);
+    expect((await fetch(url, { headers: { ...bearer, host: "evil.example" } })).status).toBe(421);
+    expect((await fetch(origin, { headers: bearer })).status).toBe(401);
+    expect((await fetch(`${origin}/api/list_all_procs`, { headers: bearer })).status).toBe(401);
+    expect((await fetch(`${origin}/?token=${token}`)).status).toBe(401);
+    const page = (await machine.ok(["dashboard", "--no-browser"])).stdout.trim();
+    const cookie = (await fetch(page, { redirect: "manual" })).headers.get("set-cookie") ?? "";
+    expect((await fetch(url, { headers: { cookie: cookie.split(";")[0] ?? "" } })).status).toBe(401);
+  }, 20_000);
+});
+
+const Answer = z.object({
+  data: z.object({ result: z.array(z.object({ value: z.tuple([z.number(), z.string()]) })) }),
+});
+
+describe.skipIf(!installed("prometheus"))("a real Prometheus", () => {
+  test("scrapes it with the token from a file", async () => {
+    await using machine = new Machine();
+    await machine.play({ long: [bash("sleep 600"), says("never")] });
+    await detach(machine, "long");
+    const { url, token } = await metricsOf(machine);
+    const dir = await mkdtemp(join(tmpdir(), "rnix-prometheus-"));
+    await writeFile(join(dir, "token"), `${token}\n`);
+    const config = join(dir, "prometheus.yml");
+    const job = {
+      job_name: "rnix",
+      scrape_interval: "1s",
+      authorization: { credentials_file: join(dir, "token") },
+      static_configs: [{ targets: [new URL(url).host] }],
+    };
+    await writeFile(config, JSON.stringify({ scrape_configs: [job] }));
+    const port = await freePort();
+    const flags = [`--config.file=${config}`, `--storage.tsdb.path=${join(dir, "tsdb")}`];
+    const server = Bun.spawn(["prometheus", ...flags, `--web.listen-address=127.0.0.1:${port}`], {
+      stdout: "ignore",
+      stderr: "ignore",
+    });
+    try {
+      const ask = async (query: string): Promise<string | undefined> => {
+        const address = `http://127.0.0.1:${port}/api/v1/query?query=${encodeURIComponent(query)}`;
+        const answer = await fetch(address).catch(() => undefined);
+        if (answer?.status !== 200) return undefined;
+        return Answer.parse(await answer.json()).data.result[0]?.value[1];
+      };
+      await until(async () => (await ask('up{job="rnix"}')) === "1");
+      expect(await ask('rnix_processes{status="running"}')).toBe("1");
+      expect(await ask('rnix_processes{status="failed"}')).toBe("0");
+    } finally {
+      server.kill();
+      await server.exited;
+      await rm(dir, { recursive: true });
+    }
+  }, 30_000);
+});
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  if (address === null || typeof address === "string") throw new Error("no port");
+  return address.port;
+}
