@@ -154,7 +154,7 @@ export function describeSettings({ values, words, allowAlways, secrets, sources 
     default: "{}",
     source: sources.get(SECRETS) ?? "default",
     about: "secrets that programs use by a placeholder, and only their hosts get",
-    scope: "run",
+    scope: "user",
   };
   return [...ofLimits, ...ofWords, always, bound];
 }
