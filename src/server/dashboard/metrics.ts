@@ -38,8 +38,8 @@ export async function metricsText(services: Services, gone: AbortSignal): Promis
     metric("counter", "rnix_model_refused_total", "Requests that were rate limited.", ofQueues("refused")),
     gauge("rnix_connections", "Clients that are connected to the daemon.", host.connections()),
     gauge("rnix_timer_delay_seconds", "How late timers fired in the last minute.", [
-      [{ quantile: "0.5" }, delay.p50 / 1000],
-      [{ quantile: "1" }, delay.max / 1000],
+      [{ stat: "p50" }, delay.p50 / 1000],
+      [{ stat: "max" }, delay.max / 1000],
     ]),
     gauge("process_start_time_seconds", "When the daemon started.", identity.startedAtMs / 1000),
     gauge("process_resident_memory_bytes", "Memory of the daemon.", process.memoryUsage.rss()),

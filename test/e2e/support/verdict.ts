@@ -31,7 +31,7 @@ export const Receipt = z.strictObject({
   /** What was left out at the start, such as parts of an untrusted project. */
   notices: z.array(z.string()),
   checks: z.array(CheckResult.strict()),
-  sandbox: z.literal("none"),
+  sandbox: z.string(),
   taint: TaintRecord.nullable(),
   base: z.strictObject({ ref: z.string(), commit: z.string() }).nullable(),
   files_changed: z.array(z.string()),
