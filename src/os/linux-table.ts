@@ -169,6 +169,12 @@ export function readStat(pid: number): Process | null {
   return { pid, ppid: Number(ppid), pgid: Number(pgid), start, zombie: state === "Z" || state === "X" };
 }
 
+/** Whether the process is stopped or has ended. */
+export function isStopped(pid: number): boolean {
+  const stat = readProc(`/proc/${pid}/stat`);
+  return stat === null || "TtZX".includes(stat.charAt(stat.lastIndexOf(")") + 2));
+}
+
 /** Field 22 of proc(5), counted from the one after pgrp. */
 const STARTTIME = 16;
 

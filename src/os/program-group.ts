@@ -6,6 +6,8 @@ import { totalmem } from "node:os";
 import { dirname, join } from "node:path";
 import { errnoOf } from "../lib/error-detail.ts";
 import { libc } from "./libc.ts";
+import { isStopped } from "./linux-table.ts";
+import { childrenOf } from "./nested-group.ts";
 import { signal } from "./signal.ts";
 
 /** What the programs of one process may use together. */
@@ -27,6 +29,8 @@ const PREFIX = "rnix-";
 /** How far above the group of this process others are tried: its own may hold processes and no groups. */
 const MAX_ABOVE = 3;
 const RLIMIT_NPROC = 6;
+/** A process that a busy machine does not run is not stopped yet. */
+const MAX_LOOKS = 100;
 
 let found: { mechanism: GroupMechanism | null } | undefined;
 
@@ -64,16 +68,19 @@ export class ProgramGroup {
     this.prepare();
     if (!groupMechanism()?.processes) limitUser(pid, this.#limits.processes);
     if (this.#dirs.length === 0) return;
-    const stopped = new Set<number>();
+    const stopped: number[] = [];
     try {
       for (let found = [pid]; found.length > 0; ) {
         for (const one of found) signal(one, "SIGSTOP");
-        for (const one of found) stopped.add(one);
-        for (const one of found) await this.#take(one);
-        found = [...stopped].flatMap(childrenOf).filter((one) => !stopped.has(one));
+        stopped.push(...found);
+        await Promise.all(found.map((one) => this.#take(one)));
+        found = stopped.flatMap(childrenOf).filter((one) => !stopped.includes(one));
+        // A parent that sees its child stop, as nsenter does, stops once more when both go on.
+        if (found.length > 0) await allStopped(stopped);
       }
     } finally {
-      for (const one of stopped) signal(one, "SIGCONT");
+      // The children first, for the same reason.
+      for (const one of stopped.reverse()) signal(one, "SIGCONT");
     }
   }
 
@@ -96,11 +103,13 @@ export class ProgramGroup {
 
   /** Not in this thread, which would wait for the system. A process that has ended is in no group. */
   async #take(pid: number): Promise<void> {
-    for (const { dir } of [...this.#dirs]) {
-      // The start of another kernel removes an empty one.
-      if (!existsSync(dir)) this.#make();
-      await writeFile(join(dir, "cgroup.procs"), `${pid}`, { flag: "r+" }).catch(unlessBug);
-    }
+    // The start of another kernel removes an empty one.
+    if (this.#dirs.some(({ dir }) => !existsSync(dir))) this.#make();
+    await Promise.all(
+      this.#dirs.map(({ dir }) =>
+        writeFile(join(dir, "cgroup.procs"), `${pid}`, { flag: "r+" }).catch(unlessBug),
+      ),
+    );
   }
 
   #make(): void {
@@ -183,13 +192,9 @@ function limitUser(pid: number, more: number): void {
   if (now && now.hard > most) libc()?.setLimit(RLIMIT_NPROC, most, most, pid);
 }
 
-function childrenOf(pid: number): number[] {
-  try {
-    return readFileSync(`/proc/${pid}/task/${pid}/children`, "latin1").split(" ").filter(Boolean).map(Number);
-  } catch (error) {
-    if (errnoOf(error) === undefined) throw error;
-    return [];
-  }
+/** Resolves when all of these are stopped or have ended. */
+async function allStopped(pids: readonly number[]): Promise<void> {
+  for (let look = 0; look < MAX_LOOKS && !pids.every(isStopped); look++) await Bun.sleep(1);
 }
 
 /** `max` of pids.events, `oom_kill` of memory.events and memory.oom_control. */

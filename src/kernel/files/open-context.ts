@@ -2,7 +2,6 @@
 
 import { innerPath } from "../../lib/inner-path.ts";
 import type { Redactor } from "../../os/output.ts";
-import { groupMechanism } from "../../os/program-group.ts";
 import {
   type Ask,
   type ChecklistItem,
@@ -242,8 +241,7 @@ export class OpenContexts {
     { joins = false }: { joins?: boolean } = {},
   ): Promise<{ request: R; init?: number | undefined }> {
     let init: number | undefined;
-    // A program that is stopped until it is in its group stops nsenter for good.
-    const isShared = joins && !isLimited(proc.spec.opts.network) && groupMechanism() === null;
+    const isShared = joins && !isLimited(proc.spec.opts.network);
     const holder = (argv: string[]): Promise<Child> =>
       this.#start(
         proc,
