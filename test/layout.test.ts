@@ -9,7 +9,7 @@ const ARROWS: Record<string, readonly string[]> = {
   cli: ["client", "version"],
   client: ["protocol", "server", "version"],
   protocol: ["options"],
-  server: ["cron", "dashboard", "protocol", "plugin/host", "config", "kernel", "version"],
+  server: ["cron", "dashboard", "protocol", "plugin/host", "config", "kernel", "telemetry", "version"],
   "plugin/host": ["config", "plugin", "vfs", "version"],
   config: ["options", "vfs", "workflows"],
   cron: ["kernel"],
@@ -28,6 +28,7 @@ const ARROWS: Record<string, readonly string[]> = {
   plugin: [],
   version: [],
   dashboard: ["lib"],
+  telemetry: ["run"],
 };
 
 /** Where a type may come from beside that: a type is gone when the program runs. */

@@ -10,7 +10,7 @@ import type {
   SkillInfo,
 } from "../options/definitions.ts";
 import type { OptionValues, ProcessOptions } from "../options/option-types.ts";
-import type { Effort, ImageRef, SyscallError } from "../plugin/index.ts";
+import type { Effort, ImageRef, SyscallError, Usage } from "../plugin/index.ts";
 import type { BoundSecret } from "../proxy/bound-secret.ts";
 import type { AskVerdict } from "../run/ask-schema.ts";
 import type { Sandbox } from "../sandbox/level.ts";
@@ -20,6 +20,7 @@ import type {
   ProcInfo,
   SuspendCause,
   SyscallEventWire,
+  ToolCallRecord,
   Wake,
 } from "../store/runs/schema.ts";
 import type { DeviceLease } from "../vfs/lease.ts";
@@ -232,6 +233,17 @@ export interface KernelCallbacks {
   onComplete(pid: PID, result: string, exit: ExitStatus): void;
   /** Before onComplete when the status carries an error. */
   onError(pid: PID, error: SyscallError): void;
+  /** A model request was charged, also one that failed. */
+  onUsage?(pid: PID, paid: PaidRequest): void;
+  /** A tool call has ended. */
+  onCall?(pid: PID, step: number, call: ToolCallRecord): void;
+}
+
+/** What a model request has used. `cost_usd`: undefined if it is not known. */
+export interface PaidRequest {
+  provider: ProviderChoice;
+  used: Usage;
+  cost_usd: number | undefined;
 }
 
 export interface ProcessDetail {

@@ -1,5 +1,6 @@
 /** Builds the server, part by part. */
 
+import { Instruments } from "../telemetry/instruments.ts";
 import { commit, version } from "../version.ts";
 import { openCron } from "./boot/cron.ts";
 import { lazyDashboard } from "./boot/dashboard.ts";
@@ -12,6 +13,7 @@ import { openProjects } from "./boot/projects.ts";
 import { openRecords } from "./boot/records.ts";
 import { startServices } from "./boot/services.ts";
 import { ProjectCatalog } from "./catalog/project-catalog.ts";
+import { runCounts } from "./daemon/run-counts.ts";
 import type { BootedServer, Services } from "./services.ts";
 
 /** How long boot waits for the sweep of programs. A program may use its whole grace, and the first client waits. */
@@ -40,9 +42,11 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
     const planner = openPlanner(machine, records, projects, port);
     const cron = openCron({ options, machine, records, projects, spawn: planner, port });
     const started = startKernel(options, machine, records, projects, planner, cron, port);
+    const instruments = new Instruments();
+    started.events.add(runCounts(instruments, (pid) => started.kernel.processes.identity(pid)));
     const services = closing(startServices(options, machine, records, planner, started, cron));
     await machine.swept(SWEEP_WAIT_MS);
-    const page = closing(lazyDashboard(() => system, machine.clock));
+    const page = closing(lazyDashboard(options, () => system, machine.clock));
 
     const { clock, children } = machine;
     const { workspaces, keys } = projects;
@@ -78,6 +82,7 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
       host,
       ownerOf: (pid) => children.ownerOf(pid),
       strays: () => children.orphans(),
+      instruments,
       dashboard: options.daemon ? page.open : undefined,
       logger,
     };

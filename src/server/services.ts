@@ -9,6 +9,7 @@ import type { ProcessOwner } from "../os/process-owner.ts";
 import type { Schedule } from "../plugin/index.ts";
 import type { ResumeRequest, SpawnRequest } from "../protocol/methods.ts";
 import type { AnswerOf, FindRequest } from "../store/search/requests.ts";
+import type { Instruments } from "../telemetry/instruments.ts";
 import type { Catalog } from "./catalog/project-catalog.ts";
 import type { CallPlace, CallPlan } from "./plan/plan-call.ts";
 import type { SpawnPlan } from "./plan/plan-spawn.ts";
@@ -64,16 +65,25 @@ export interface Services {
   /** Returns the owner of a client's process. Absent where the client is the server's own process. */
   ownerOf?(pid: number): ProcessOwner;
   /** Serves the dashboard, and returns an address that opens it once. Absent where the server ends with its command. */
-  dashboard?(port: number): Promise<OpenedDashboard>;
+  dashboard?(request: DashboardRequest): Promise<OpenedDashboard>;
+  /** What runs have done since the server began. Absent in tests. */
+  instruments?: Instruments;
   /** Programs left by unknown runs. */
   strays?(): { pid: number; command: string }[];
   logger: Logger;
 }
 
-/** Where the dashboard is: an address that opens it once, and the one of its metrics with their token. */
+/** Where the dashboard is: an address that opens it once, and the one of its metrics with their token, if it was asked for. */
 export interface OpenedDashboard {
   url: string;
-  metrics: { url: string; token: string };
+  metrics?: { url: string; token: string };
+}
+
+export interface DashboardRequest {
+  /** 0: a free one, or the one of the settings. */
+  port: number;
+  /** The token of /metrics is asked for: as it is, or a new one in its place. */
+  metrics?: "token" | "new-token";
 }
 
 /** The booted server: its services, and how it is closed. */

@@ -13,6 +13,7 @@ export default defineCommand({
   flags: {
     port: count("listen there; by default a free port, the same until the daemon ends", "N"),
     "metrics-token": bool("print the token of /metrics, for Prometheus, instead of opening the page"),
+    "new-metrics-token": bool("make another token, print it, and refuse the one before"),
     "no-browser": bool("print the address only"),
   },
   examples: [
@@ -21,17 +22,18 @@ export default defineCommand({
   ],
   notes: [
     "The daemon serves it on 127.0.0.1 only. The address has a token that is good once, for five minutes; then the browser has a cookie.",
-    "A metrics token reads /metrics only, until the daemon ends. The address is printed to stderr.",
+    "A metrics token reads /metrics only, until it is replaced. The address is printed to stderr.",
     "It is for a person: inside a run it is refused.",
   ],
   async run(io, flags) {
     await refuseInsideRun(io, "dashboard");
     if ((flags.port ?? 0) > MAX_PORT)
       throw usageError(`--port: expected at most ${MAX_PORT}, got ${flags.port}`);
+    const asked = flags["new-metrics-token"] ? "new-token" : flags["metrics-token"] ? "token" : undefined;
     const { url, metrics } = await withWire(io, (wire) =>
-      wire.request("open_dashboard", { port: flags.port }),
+      wire.request("open_dashboard", { port: flags.port, metrics: asked }),
     );
-    if (flags["metrics-token"]) {
+    if (metrics) {
       io.stderr.write(`${metrics.url}\n`);
       io.stdout.write(`${metrics.token}\n`);
       return EXIT.ok;

@@ -10,6 +10,7 @@ import type { RunningCall } from "../process/process-activity.ts";
 import { CallOutput } from "../process/process-activity.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import { type Watched, Watcher } from "../process/watchers.ts";
+import type { KernelCallbacks, PaidRequest } from "../types.ts";
 import { joinEvents, supersedes } from "./coalesce-events.ts";
 import { callEntry, resultEntry } from "./log-entry.ts";
 
@@ -24,6 +25,7 @@ const CHILD_EVERY_MS = 100;
 interface ProcessEventPorts {
   clock: Clock;
   table: Pick<ProcessTable, "parent" | "ancestry" | "tree">;
+  callbacks?: KernelCallbacks;
 }
 
 /** Emits the events of processes to attached clients, through channels that never delay the process. */
@@ -132,6 +134,7 @@ export class ProcessEvents {
     // A call that was refused before it began.
     else this.log(proc, (at) => callEntry({ ...at, ts: record.started_at }, record, record.path));
     this.log(proc, (at) => resultEntry(at, record));
+    this.#ports.callbacks?.onCall?.(proc.pid, proc.run.step, record);
     if (call) this.#changed(proc);
   }
 
@@ -146,7 +149,8 @@ export class ProcessEvents {
   }
 
   /** A process has paid for a model call: what it has used counts for all of its ancestors. */
-  used(proc: Process): void {
+  used(proc: Process, { isNew, ...paid }: PaidRequest & { isNew: boolean }): void {
+    if (isNew) this.#ports.callbacks?.onUsage?.(proc.pid, paid);
     for (const one of this.#ports.table.ancestry(proc)) {
       if (one.watchers.takes("usage")) this.emit(one, { event: "usage", ...useOf(one) });
       this.#childChanged(one);

@@ -300,9 +300,9 @@ export class ModelCall {
   }
 
   #pay(charge: CallCharge, total?: Usage, steps?: 0 | 1): Usage {
-    const { used } = charge.pay(total, steps);
-    this.#parts.watchers.used(this.#proc);
-    return used;
+    const paid = charge.pay(total, steps);
+    this.#parts.watchers.used(this.#proc, paid);
+    return paid.used;
   }
 
   /** The text and reasoning since the program's last tool call. */

@@ -85,9 +85,9 @@ export class PluginRequests {
       answer = complete(await this.#call(proc, request, charge, signal));
       return answer;
     } finally {
-      const { used, cost_usd } = charge.pay(answer?.usage, 0);
-      if (callId !== undefined) addToCall(proc, callId, { ...used, cost_usd });
-      this.#ports.watchers.used(proc);
+      const paid = charge.pay(answer?.usage, 0);
+      if (callId !== undefined) addToCall(proc, callId, { ...paid.used, cost_usd: paid.cost_usd });
+      this.#ports.watchers.used(proc, paid);
     }
   }
 

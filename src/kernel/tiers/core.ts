@@ -25,7 +25,7 @@ const MAX_SOURCE = 200;
 export interface Core extends ReturnType<typeof buildCore> {}
 
 export function buildCore(ports: KernelPorts) {
-  const { clock } = ports;
+  const { clock, callbacks } = ports;
   const debug = new Debugger(clock);
   const contexts = new Conversations();
   const log = (level: "debug" | "info" | "warn", source: string, text: string): void =>
@@ -39,7 +39,7 @@ export function buildCore(ports: KernelPorts) {
     }
   };
   const table = new ProcessTable();
-  const watchers = new ProcessEvents({ clock, table });
+  const watchers = new ProcessEvents({ clock, table, callbacks });
   const inboxes = new Inboxes((proc, entry) => {
     if (entry.kind === "input")
       watchers.emit(proc, { event: "message", state: "queued", ...asUserMessage(entry) });

@@ -36,6 +36,14 @@ export class KernelEvents implements Required<KernelListener> {
     for (const listener of this.#listeners) listener.onError?.(...args);
   }
 
+  onUsage(...args: Parameters<Required<KernelCallbacks>["onUsage"]>): void {
+    for (const listener of this.#listeners) listener.onUsage?.(...args);
+  }
+
+  onCall(...args: Parameters<Required<KernelCallbacks>["onCall"]>): void {
+    for (const listener of this.#listeners) listener.onCall?.(...args);
+  }
+
   onMail(uuid: string): void {
     for (const listener of this.#listeners) listener.onMail?.(uuid);
   }

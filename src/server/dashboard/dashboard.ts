@@ -1,16 +1,17 @@
 /** The dashboard: a page on loopback, served by the daemon. It shows what the methods answer, and does what they do. */
 
-import { timingSafeEqual } from "node:crypto";
 import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Caller } from "../connection/caller.ts";
 import type { Peer } from "../connection/connection.ts";
 import { METHODS, type Method } from "../methods/method-table.ts";
-import type { OpenedDashboard, Services } from "../services.ts";
+import type { DashboardRequest, OpenedDashboard, Services } from "../services.ts";
 import { ChangeFeed } from "./change-feed.ts";
 import { eventStream } from "./event-stream.ts";
+import { MetricsToken } from "./metrics-token.ts";
 import { type PageFile, pageFiles } from "./page-files.ts";
 import { PAGE_METHODS } from "./page-methods.ts";
+import { isSame, secret } from "./secret.ts";
 
 /** Methods that only read: by GET. */
 const READS: ReadonlySet<string> = new Set<Method | keyof typeof PAGE_METHODS>([
@@ -62,26 +63,34 @@ export class Dashboard {
   /** By token: until when it can be used, once. */
   readonly #tokens = new Map<string, number>();
   readonly #sessions = new Set<string>();
-  /** Reads /metrics, and nothing else, until the daemon ends. */
-  readonly #metricsToken = secret();
+  readonly #metricsToken: MetricsToken;
   #server: Bun.Server<undefined> | undefined;
   #feed: ChangeFeed | undefined;
 
-  constructor(services: () => Services, clock: Clock) {
+  /** `tokenFile`: of /metrics. */
+  constructor(services: () => Services, clock: Clock, tokenFile: string) {
     this.#services = services;
     this.#clock = clock;
+    this.#metricsToken = new MetricsToken(tokenFile);
   }
 
   /** An address that opens the page once, within five minutes. Starts the server at the first call. */
-  open(port: number): OpenedDashboard {
+  open({ port, metrics }: DashboardRequest): OpenedDashboard {
     this.#server ??= this.#listen(port);
+    const own = `http://127.0.0.1:${this.#server.port}`;
+    const url = `${own}/?token=${this.#newToken()}`;
+    if (metrics === undefined) return { url };
+    const token = metrics === "token" ? this.#metricsToken.get() : this.#metricsToken.replace();
+    return { url, metrics: { url: `${own}/metrics`, token } };
+  }
+
+  #newToken(): string {
     const token = secret();
     for (const [old, until] of this.#tokens) if (until < this.#clock.now()) this.#tokens.delete(old);
     const [oldest] = this.#tokens.keys();
     if (this.#tokens.size >= MAX_TOKENS && oldest !== undefined) this.#tokens.delete(oldest);
     this.#tokens.set(token, this.#clock.now() + TOKEN_MS);
-    const own = `http://127.0.0.1:${this.#server.port}`;
-    return { url: `${own}/?token=${token}`, metrics: { url: `${own}/metrics`, token: this.#metricsToken } };
+    return token;
   }
 
   async close(): Promise<void> {
@@ -135,7 +144,8 @@ export class Dashboard {
   }
 
   async #metrics(request: Request): Promise<Response> {
-    if (!isSame(`Bearer ${this.#metricsToken}`, request.headers.get("authorization") ?? ""))
+    const token = this.#metricsToken.known;
+    if (token === undefined || !isSame(`Bearer ${token}`, request.headers.get("authorization") ?? ""))
       return refused(401, "expected the bearer token that rnix dashboard --metrics-token prints");
     const { metricsText, METRICS_TYPE } = await import("./metrics.ts");
     const text = await metricsText(this.#services(), request.signal);
@@ -270,13 +280,4 @@ function json(value: unknown, status = 200, request?: Request): Response {
 
 function refused(status: number, why: string): Response {
   return new Response(`${why}\n`, { status, headers: { ...HEADERS, "content-type": "text/plain" } });
-}
-
-function secret(): string {
-  return Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("base64url");
-}
-
-function isSame(known: string, given: string): boolean {
-  const [a, b] = [Buffer.from(known), Buffer.from(given)];
-  return a.length === b.length && timingSafeEqual(a, b);
 }

@@ -1,6 +1,7 @@
 /** The figures of the daemon, in the text format of Prometheus. */
 
 import { RUN_STATUSES } from "../../protocol/run-status.ts";
+import { INSTRUMENTS, type InstrumentName, type Instruments } from "../../telemetry/instruments.ts";
 import { listProcs } from "../methods/list-procs.ts";
 import { openAsks } from "../methods/shared/open-asks.ts";
 import type { Services } from "../services.ts";
@@ -11,7 +12,7 @@ export const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
 /** Read from the processes that the daemon holds, and from suspended runs that it resumes. */
 export async function metricsText(services: Services, gone: AbortSignal): Promise<string> {
-  const { kernel, identity, host } = services;
+  const { kernel, identity, host, instruments } = services;
   const caller = { unit: () => undefined, service: () => null, gone };
   const [{ processes }, asks] = await Promise.all([
     listProcs.handle({ all_projects: true, waiting: true }, services, caller),
@@ -36,6 +37,7 @@ export async function metricsText(services: Services, gone: AbortSignal): Promis
     gauge("rnix_model_requests_waiting", "Requests to models that wait for a slot.", ofQueues("waiting")),
     metric("counter", "rnix_model_requests_total", "Requests made to models.", ofQueues("requests")),
     metric("counter", "rnix_model_refused_total", "Requests that were rate limited.", ofQueues("refused")),
+    ...(instruments ? counters(instruments) : []),
     gauge("rnix_connections", "Clients that are connected to the daemon.", host.connections()),
     gauge("rnix_timer_delay_seconds", "How late timers fired in the last minute.", [
       [{ stat: "p50" }, delay.p50 / 1000],
@@ -45,6 +47,21 @@ export async function metricsText(services: Services, gone: AbortSignal): Promis
     gauge("process_resident_memory_bytes", "Memory of the daemon.", process.memoryUsage.rss()),
     metric("counter", "process_cpu_seconds_total", "CPU time of the daemon.", (user + system) / 1e6),
   ].join("");
+}
+
+/** The instruments whose labels name no project, agent or model. */
+const COUNTERS: readonly (readonly [name: string, of: InstrumentName])[] = [
+  ["rnix_runs_ended_total", "rnix.runs.ended"],
+  ["rnix_tokens_total", "rnix.tokens"],
+  ["rnix_cost_usd_total", "rnix.cost.usd"],
+  ["rnix_tool_calls_total", "rnix.tool.calls"],
+];
+
+function counters(instruments: Instruments): string[] {
+  return COUNTERS.map(([name, of]) => {
+    const samples = instruments.points(of).map(({ labels, sum }): Sample => [labels, sum]);
+    return metric("counter", name, INSTRUMENTS[of].about, samples);
+  });
 }
 
 /** Each status has a sample, so that a status without processes is 0 and not absent. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,10 +8,13 @@ import { installed } from "../../support/installed.ts";
 import { until } from "../../support/until.ts";
 import { Machine } from "../support/machine.ts";
 import { detach } from "../support/runs.ts";
-import { bash, says } from "../support/scenes.ts";
+import { bash, calls, says } from "../support/scenes.ts";
 
-async function metricsOf(machine: Machine): Promise<{ url: string; token: string }> {
-  const { stdout, stderr } = await machine.ok(["dashboard", "--metrics-token"]);
+async function metricsOf(
+  machine: Machine,
+  flag = "--metrics-token",
+): Promise<{ url: string; token: string }> {
+  const { stdout, stderr } = await machine.ok(["dashboard", flag]);
   return { url: stderr.trim(), token: stdout.trim() };
 }
 
@@ -39,6 +42,41 @@ describe("/metrics", () => {
     await machine.ok(["pause", "1"]);
     await until(async () => (await scrape(url, token)).includes('rnix_processes{status="paused"} 1\n'));
   }, 30_000);
+
+  test("counts ended runs by verdict, tokens, and tool calls by their end", async () => {
+    await using machine = new Machine();
+    await machine.play({ good: [bash("true"), calls(["NoTool", {}]), says("done")], bad: [] });
+    const { url, token } = await metricsOf(machine);
+    await machine.run(["spawn", "good"]);
+    await machine.run(["spawn", "bad"]);
+    const text = await scrape(url, token);
+    expect(text).toContain("# TYPE rnix_runs_ended_total counter\n");
+    expect(text).toContain('rnix_runs_ended_total{verdict="completed"} 1\n');
+    expect(text).toMatch(/^rnix_runs_ended_total\{verdict="llm_error"\} 1$/m);
+    expect(text).toMatch(/^rnix_tokens_total\{provider="[\w-]+",type="output"\} [1-9]/m);
+    expect(text).toContain('rnix_tool_calls_total{state="done"} 1\n');
+    expect(text).toContain('rnix_tool_calls_total{state="failed"} 1\n');
+  }, 20_000);
+
+  test("its token survives the daemon, in a file of the user alone, until it is replaced", async () => {
+    await using machine = new Machine();
+    const first = await metricsOf(machine);
+    const file = join(machine.dataDir, "metrics-token");
+    expect((await stat(file)).mode & 0o777).toBe(0o600);
+    await machine.ok(["daemon", "restart"]);
+    const second = await metricsOf(machine);
+    expect(second.token).toBe(first.token);
+    const third = await metricsOf(machine, "--new-metrics-token");
+    expect(third.token).not.toBe(first.token);
+    await scrape(third.url, third.token);
+    const refused = await fetch(third.url, { headers: { authorization: `Bearer ${first.token}` } });
+    expect(refused.status).toBe(401);
+    // Others have read it: it is a token no longer.
+    await chmod(file, 0o644);
+    await machine.ok(["daemon", "restart"]);
+    expect((await metricsOf(machine)).token).not.toBe(third.token);
+    expect((await stat(file)).mode & 0o777).toBe(0o600);
+  }, 20_000);
 
   test("has a token of its own, which opens nothing else; no cookie opens it", async () => {
     await using machine = new Machine();
