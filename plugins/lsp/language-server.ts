@@ -252,7 +252,8 @@ function folderOf(root: string): { uri: string; name: string } {
 function initializeParams({ options = {} }: ServerKind, root: string): object {
   const dynamic = { dynamicRegistration: false };
   return {
-    processId: process.pid,
+    // A server ends when this process is gone; in a sandbox it does not see it. The kernel ends it.
+    processId: null,
     clientInfo: { name: "rnix" },
     rootUri: pathToFileURL(root).href,
     workspaceFolders: [folderOf(root)],

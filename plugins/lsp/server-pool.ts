@@ -108,8 +108,8 @@ export class ServerPool {
   }
 }
 
-function keyOf(kind: ServerKind, root: string, { project }: OpenContext): string {
-  return JSON.stringify([project.id, root, kind.name, kind.command]);
+function keyOf(kind: ServerKind, root: string, { project, policy }: OpenContext): string {
+  return JSON.stringify([project.id, root, kind.name, kind.command, policy]);
 }
 
 async function started(kind: ServerKind, root: string, key: string, { exec }: OpenContext) {

@@ -2,9 +2,13 @@
 
 import { messageOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
+import { isLimited } from "../proxy/host-rules.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 import { type DeviceEntry, DeviceRegistry } from "../vfs/registry.ts";
 import type { FileSystem } from "./file-system.ts";
+import type { OpenContexts } from "./files/open-context.ts";
+import { programPolicy } from "./files/program-policy.ts";
+import type { Confine } from "./mount/mount-context.ts";
 import { addressIn } from "./mount/mount-source.ts";
 import { MountSources } from "./mount/mount-sources.ts";
 import {
@@ -29,7 +33,14 @@ import type { DeviceLease, MountInfo, MountRequest, PID, ProjectHandle } from ".
 
 export type { MountScope } from "./mount/mount-tables.ts";
 
-type MountManagerParts = Core & { files: FileSystem; networks: Pick<RunNetworks, "connect"> };
+type MountManagerParts = Core & {
+  files: FileSystem;
+  networks: Pick<RunNetworks, "connect">;
+  openContexts: Pick<OpenContexts, "confinedShared">;
+};
+
+/** Where a source is opened, and what its programs may do. */
+type MountPlace = Pick<MountScope, "project" | "env" | "devices" | "policy" | "confine">;
 
 /** A mount that was not required, and why it failed. */
 interface FailedMount {
@@ -114,10 +125,10 @@ export class MountManager implements ResourceHolder {
       "Mount",
       { path, type: request.type },
       async () => {
-        const { project, env, devices } = proc.spec.opts;
         try {
           await this.#requireReach(proc, request);
-          await this.#mount(this.#tables.of(proc), request, path, { project, env, devices }, proc.signal);
+          const { own, where } = this.#placeOf(proc, request);
+          await this.#mount(this.#tables.of(proc), own, path, where, proc.signal);
         } finally {
           this.#tables.forgetEmpty(proc);
         }
@@ -270,7 +281,7 @@ export class MountManager implements ResourceHolder {
     table: MountTable,
     request: MountRequest,
     path: string,
-    where: Pick<MountScope, "project" | "env" | "devices">,
+    where: MountPlace,
     signal: AbortSignal,
   ): Promise<MountPoint> {
     this.#refuse(table, request, path);
@@ -291,6 +302,20 @@ export class MountManager implements ResourceHolder {
       await this.#leave(point)().catch((fault) => this.#warn(fault, table));
       throw thrown;
     }
+  }
+
+  /** Its programs may do what those of the process may. A limited network is of one run, and so is its source. */
+  #placeOf(proc: Process, request: MountRequest): { own: MountRequest; where: MountPlace } {
+    const { project, env, devices, network } = proc.spec.opts;
+    const where = { project, env, devices };
+    const policy = programPolicy(proc);
+    const isRemote = addressIn(request.config, devices.mounts?.get(request.type)) !== undefined;
+    if (policy === undefined || isRemote || request.sandbox === "off") return { own: request, where };
+    const confine: Confine = (program) => this.#parts.openContexts.confinedShared(proc, program);
+    return {
+      own: isLimited(network) ? { ...request, shared: false } : request,
+      where: { ...where, policy, confine },
+    };
   }
 
   /** Fails with PERMISSION where the network of the process does not reach the source. */

@@ -30,6 +30,8 @@ export interface MountRequest {
   waitMs?: number;
   /** The agent takes whatever is there: without a notice, it is not mounted where it could not be used. */
   offered?: true;
+  /** Its programs run outside of the sandbox and the network of the processes that use it. */
+  sandbox?: "off";
 }
 
 export interface SkillInfo {

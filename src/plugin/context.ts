@@ -28,6 +28,11 @@ export interface OpenContext extends Partial<Services> {
   /** The hosts that the run reaches, as its option `network` lists them; absent: not limited. */
   network?: readonly string[];
   /**
+   * Names what the programs of the process may do; absent: what the user may. Only processes with the same one may share a
+   * program: the kernel starts one for each, whatever key they give.
+   */
+  policy?: string;
+  /**
    * The tool call. `key` names this call among all calls of all runs. It is the same when the call is repeated after a
    * crash or a resume, so a service that remembers it can drop the second of two.
    */

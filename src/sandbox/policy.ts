@@ -17,15 +17,17 @@ export interface SandboxScope {
   env: Readonly<Record<string, string>>;
   /** The home of the user, which HOME of the run may not be. */
   userHome: string;
-  /** Take the place of the temporary folders and of the home. They exist. */
-  temp: string;
+  /** Takes the place of the temporary folders; null: they are empty, and of this program alone. */
+  temp: string | null;
+  /** Takes the place of the home. */
   home: string;
   /** Rnix's own folders: settings, keys, records. */
   own: readonly string[];
   /** The parts of `own` that this run may read. */
   readable: readonly string[];
-  /** The daemon's socket, and this binary. */
-  socket: string;
+  /** The daemon's socket; null: it is not offered. */
+  socket: string | null;
+  /** This binary. */
   binary: string;
   isRoot: boolean;
 }
@@ -43,7 +45,9 @@ export function mountsOf(scope: SandboxScope): Mount[] {
   const inOwn = given.filter((folder) => own.some((path) => innerPath(path, folder)));
   const openHomes = homes.filter((home) => !privateHomes.includes(home));
   return [
-    ...["/tmp", "/var/tmp"].filter(isFolder).map((to) => bindWrite(temp, to)),
+    ...["/tmp", "/var/tmp"]
+      .filter(isFolder)
+      .map((to) => (temp === null ? hidden(to, "folder") : bindWrite(temp, to))),
     ...["/run", "/var/run"].filter(isRealFolder).map((path) => hidden(path, "folder")),
     ...resolver(),
     ...(scope.isRoot ? closedToRoot(homes, given) : []),
@@ -55,7 +59,7 @@ export function mountsOf(scope: SandboxScope): Mount[] {
     ...inOwn.flatMap((folder) => givenMounts(folder, level)),
     ...own.filter((path) => inOwn.some((folder) => innerPath(folder, path))).flatMap(hiddenIfThere),
     ...readable.filter(existsSync).map((path) => bindRead(path)),
-    ...(existsSync(scope.socket) ? [bindWrite(scope.socket)] : []),
+    ...(scope.socket !== null && existsSync(scope.socket) ? [bindWrite(scope.socket)] : []),
     bindRead(scope.binary, join(BINARY_DIR, "rnix")),
   ];
 }

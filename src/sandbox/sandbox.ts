@@ -23,7 +23,8 @@ export function sandboxed(
   scope: SandboxScope,
   { cwd, env }: Pick<SandboxedProgram, "cwd" | "env">,
 ): { confine: string[]; env: Record<string, string>; mounts: Mount[] } {
-  for (const folder of [scope.temp, scope.home]) mkdirSync(folder, { recursive: true, mode: 0o700 });
+  for (const folder of [scope.temp, scope.home])
+    if (folder !== null) mkdirSync(folder, { recursive: true, mode: 0o700 });
   const { PATH = "" } = env;
   const mounts = mountsOf(scope);
   return {

@@ -36,6 +36,7 @@ export function mcpEntry() {
     shared: flag().optional(),
     elicitation: choice(["decline", "ask"]).optional(),
     sampling: choice(["refuse", "allow"]).optional(),
+    sandbox: choice(["off"]).optional(),
   });
 }
 
@@ -47,6 +48,7 @@ const Command = z.lazy(() =>
     cwd: z.string().optional(),
     url: z.string().optional(),
     env: z.record(z.string(), z.coerce.string()).optional(),
+    sandbox: z.string().optional(),
   }),
 );
 
@@ -54,10 +56,11 @@ const Command = z.lazy(() =>
 export function saidServer(name: string, entry: unknown): string {
   const { success, data } = Command.safeParse(entry);
   if (!success) return `${name} can't be read`;
-  const { command, args = [], url, env = {} } = data;
+  const { command, args = [], url, env = {}, sandbox } = data;
   if (command === undefined) return `${name} is at ${url ?? "no address"}`;
   const set = Object.entries(env).map(([key, value]) => `${key}=${value}`);
-  return `${name} runs ${visibleWords([...set, command, ...args])}`;
+  const outside = sandbox === undefined ? "" : " (outside of any sandbox)";
+  return `${name} runs ${visibleWords([...set, command, ...args])}${outside}`;
 }
 
 /** The command without its variables, or the address, as the file writes it. "" for a malformed entry. */

@@ -205,6 +205,7 @@ export function mcpRequest(
     // The plugin's own deadline comes first: its message says more.
     timeoutMs: mountTimeoutMs + MARGIN_MS,
     shared: entry.shared,
+    ...(entry.sandbox && { sandbox: entry.sandbox }),
   };
 }
 

@@ -21,15 +21,22 @@ interface Confined<R> {
   init?: number;
 }
 
-/**
- * The request for the same program in the sandbox of the process. `start` starts a program that ends with the process:
- * the holder of namespaces, which programs of calls join. Without it, the program gets namespaces of its own.
- */
+interface ConfineOptions {
+  /**
+   * Starts a program that ends with the process: the holder of namespaces, which programs of calls join. Absent: the
+   * program gets namespaces of its own.
+   */
+  start?: ((argv: string[]) => Promise<Child>) | undefined;
+  /** Others with the same policy use the program, too: it has nothing of this process alone, and may outlive it. */
+  isShared?: boolean;
+}
+
+/** The request for the same program in the sandbox of the process. */
 export async function confined<R extends Confinable>(
   proc: Process,
   request: R,
   { userDataDir, sandboxing }: Pick<KernelPorts, "userDataDir" | "sandboxing">,
-  start?: (argv: string[]) => Promise<Child>,
+  { start, isShared = false }: ConfineOptions = {},
 ): Promise<Confined<R>> {
   const { spec, record } = proc;
   const { confinement, project, folders = [], cwd: folder } = spec.opts;
@@ -48,22 +55,24 @@ export async function confined<R extends Confinable>(
     folders: [...new Set([...folders, folder])].filter((one) => one !== project.dir),
     env: program.env,
     userHome,
-    temp: join(record.dir, TEMPORARY),
+    temp: isShared ? null : join(record.dir, TEMPORARY),
     home: join(project.dataDir, "sandbox", "home"),
     own: [...own, userDataDir, project.dataDir],
-    readable: [record.spillDir],
-    socket,
+    readable: isShared ? [] : [record.spillDir],
+    // The daemon answers it for a process, and this program belongs to none.
+    socket: isShared ? null : socket,
     binary,
     isRoot: process.getuid?.() === 0,
   };
   const { mounts, confine, env } = sandboxed(confinement, scope, program);
-  views.set(proc, {
-    mounts,
-    given: [scope.project, ...scope.folders],
-    isReadOnly: scope.level === "read-only",
-    cwd: program.cwd,
-    home: program.env.HOME,
-  });
+  if (!isShared)
+    views.set(proc, {
+      mounts,
+      given: [scope.project, ...scope.folders],
+      isReadOnly: scope.level === "read-only",
+      cwd: program.cwd,
+      home: program.env.HOME,
+    });
   const { argv, cwd } = program;
   const space = start && (await namespaceOf(proc, { confine, mounts, isRoot: scope.isRoot }, start));
   if (!space) return { request: { ...request, cwd, env, argv: [...confine, ...argv] } };

@@ -27,6 +27,7 @@ import type { ServedTools } from "../process/live-state.ts";
 import type { Process } from "../process/process.ts";
 import { callKey } from "../tools/open-calls.ts";
 import type { EffectWindows } from "./effect-windows.ts";
+import { programPolicy } from "./program-policy.ts";
 import { withQuietGit } from "./quiet-git.ts";
 
 /** Maximum items of a list that is shown, and characters of an item. */
@@ -102,6 +103,7 @@ export class OpenContexts {
       guarded: this.guarded(proc),
       env: opts.env,
       ...(isLimited(opts.network) && { network: opts.network }),
+      policy: programPolicy(proc),
       call,
       config: entry.path === proc.model.provider.device ? proc.model.provider.config : entry.config,
       progress: (text) => this.#ports.progress(proc, call?.tool ?? entry.path, proc.secrets.hide(text)),
@@ -220,8 +222,10 @@ export class OpenContexts {
     const over = this.#ports.windows.begin(proc, "program");
     try {
       const redactor = (): Redactor => proc.secrets.byteStream();
-      const joins = typeof request.life === "string";
-      const { request: confined, init } = await this.#confined(proc, { ...request, env }, { joins });
+      const { life } = request;
+      const isShared = typeof life !== "string";
+      const whole = { ...request, env, life: isShared ? keyedByPolicy(proc, life) : life };
+      const { request: confined, init } = await this.#confined(proc, whole, { joins: !isShared, isShared });
       const child = await this.#start(proc, confined, {
         ...{ call, callKey, redactor },
         confined: proc.spec.opts.confinement && { argv: request.argv, init },
@@ -234,14 +238,25 @@ export class OpenContexts {
     }
   }
 
-  /** The request within the sandbox and the network of the process. `joins`: the program may share namespaces. */
+  /** The request for a program that all processes with the policy of this one may use. */
+  async confinedShared<R extends Pick<ExecRequest, "argv" | "cwd" | "env">>(
+    proc: Process,
+    request: R,
+  ): Promise<R> {
+    return (await this.#confined(proc, request, { isShared: true })).request;
+  }
+
+  /**
+   * The request within the sandbox and the network of the process. `joins`: the program may share namespaces. `isShared`:
+   * processes share the program.
+   */
   async #confined<R extends Pick<ExecRequest, "argv" | "cwd" | "env">>(
     proc: Process,
     request: R,
-    { joins = false }: { joins?: boolean } = {},
+    { joins = false, isShared = false }: { joins?: boolean; isShared?: boolean } = {},
   ): Promise<{ request: R; init?: number | undefined }> {
     let init: number | undefined;
-    const isShared = joins && !isLimited(proc.spec.opts.network);
+    const joinsOthers = joins && !isLimited(proc.spec.opts.network);
     const holder = (argv: string[]): Promise<Child> =>
       this.#start(
         proc,
@@ -252,7 +267,8 @@ export class OpenContexts {
       if (!proc.spec.opts.confinement) return request;
       // Loaded for the first program of a process that has a sandbox.
       const { confined } = await import("./confine.ts");
-      const made = await confined(proc, request, this.#ports, isShared ? holder : undefined);
+      const start = joinsOthers ? holder : undefined;
+      const made = await confined(proc, request, this.#ports, { start, isShared });
       init = made.init;
       return made.request;
     };
@@ -294,6 +310,11 @@ export class OpenContexts {
       { ...request, cwd: request.cwd ?? opts.cwd },
     );
   }
+}
+
+/** A shared program is one of processes with the same policy. */
+function keyedByPolicy<Life extends { shared: string }>(proc: Process, life: Life): Life {
+  return { ...life, shared: `${life.shared} ${programPolicy(proc) ?? ""}` };
 }
 
 /** The service `store`: what the plugin keeps in these folders. */

@@ -12,6 +12,9 @@ import { pluginStore } from "../files/open-context.ts";
 import type { Core } from "../tiers/core.ts";
 import type { MountOpener, ProjectHandle } from "../types.ts";
 
+/** The request for the same program in the sandbox and the network of the processes that share a mount. */
+export type Confine = (request: ExecRequest) => Promise<ExecRequest>;
+
 /** An attempt to open a mount. It owns the programs that it starts. */
 export interface Opening {
   /** Owns the programs. It is no UUID of a process: they run as long as the mount is open. */
@@ -21,6 +24,7 @@ export interface Opening {
   label: string;
   project: ProjectHandle;
   env: Record<string, string>;
+  confine?: Confine | undefined;
   /** Aborted when the mount is closed: it can start no more programs. */
   signal: AbortSignal;
   /** Notifies the processes that use the mount. */
@@ -94,14 +98,17 @@ function services(
 
 /** Starts a program. Its output is not written to disk, because only the plugin reads it. */
 async function exec(parts: Core, opening: Opening, request: ExecRequest): Promise<Child> {
-  const { uuid, project, env, signal } = opening;
-  if (signal.aborted) throw new SyscallError("CLOSED", "The mount is closed and starts no more programs.");
+  const { uuid, project, env, signal, confine } = opening;
   const owner = { uuid, spillDir: join(project.dataDir, "mounts", uuid) };
-  return parts.children.exec(owner, {
+  const whole: ExecRequest = {
     ...request,
-    life: typeof request.life === "string" ? "process" : request.life,
+    // The program of a shared key may be one without this sandbox.
+    life: typeof request.life === "string" || confine ? "process" : request.life,
     cwd: request.cwd ?? project.dir,
     env: { ...env, ...request.env },
     maxOutput: 0,
-  });
+  };
+  const started = confine ? await confine(whole) : whole;
+  if (signal.aborted) throw new SyscallError("CLOSED", "The mount is closed and starts no more programs.");
+  return parts.children.exec({ ...owner, confined: confine && { argv: request.argv } }, started);
 }

@@ -13,7 +13,7 @@ import {
 import { Restarts, rulesFor } from "../supervisor/restart-policy.ts";
 import type { Core } from "../tiers/core.ts";
 import type { MountOpener, ProjectHandle } from "../types.ts";
-import { mountContext } from "./mount-context.ts";
+import { type Confine, mountContext } from "./mount-context.ts";
 
 /** What is opened, in which project and with which environment. */
 interface SourceSpec {
@@ -23,6 +23,7 @@ interface SourceSpec {
   config: object;
   project: ProjectHandle;
   env: Record<string, string>;
+  confine?: Confine | undefined;
   timeoutMs: number;
 }
 
@@ -266,13 +267,14 @@ export class MountSource {
   }
 
   #context({ uuid }: MountAttempt, signal: AbortSignal): OpenContext {
-    const { opener, project, env } = this.#spec;
+    const { opener, project, env, confine } = this.#spec;
     return mountContext(this.#parts, {
       uuid,
       opener,
       label: this.label,
       project,
       env,
+      confine,
       signal,
       inbox: (text) => this.#events.inbox(text),
     });

@@ -39,14 +39,15 @@ export class MountSources {
     return this.#byKey.size;
   }
 
-  /** Returns the open source of an equal request, project and environment, or opens a new one. */
+  /** Returns the open source of an equal request, project, environment and policy, or opens a new one. */
   find(
     request: MountRequest,
     opener: MountOpener,
-    { project, env }: Pick<MountScope, "project" | "env">,
+    { project, env, policy, confine }: Pick<MountScope, "project" | "env" | "policy" | "confine">,
   ): SharedSource {
     const { type, name, config, shared = true, timeoutMs = MOUNT_MS } = request;
-    const identity = [this.#openerNumber(opener), project.id, project.dir, type, name, config, sorted(env)];
+    const where = [project.id, project.dir, sorted(env), policy];
+    const identity = [this.#openerNumber(opener), type, name, config, ...where];
     const key = shared ? Bun.CryptoHasher.hash("sha256", JSON.stringify(identity), "hex") : this.#core.uuid();
     const known = this.#byKey.get(key);
     if (known) {
@@ -55,7 +56,7 @@ export class MountSources {
       return known;
     }
     const points = new Set<MountPoint>();
-    const spec = { type, name, opener, config, project, env, timeoutMs };
+    const spec = { type, name, opener, config, project, env, confine, timeoutMs };
     const source = new MountSource(spec, this.#core, {
       changed: () => this.#events.changed(points),
       failed: (why) => {

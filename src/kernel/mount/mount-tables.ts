@@ -6,6 +6,7 @@ import { type DeviceEntry, DeviceRegistry } from "../../vfs/registry.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import type { DeviceLease, MountInfo, MountRequest, PID, ProjectHandle } from "../types.ts";
+import type { Confine } from "./mount-context.ts";
 import type { MountSource } from "./mount-source.ts";
 
 /** The processes that see a shared mount: all of a project, or all of the user. */
@@ -16,6 +17,9 @@ export interface MountScope {
   /** Released when it is unmounted. */
   devices: DeviceLease;
   env: Record<string, string>;
+  /** What its programs may do (`programPolicy`), and what makes them do no more. Absent: what the user may. */
+  policy?: string;
+  confine?: Confine;
 }
 
 /** Identifies a scope. */

@@ -86,7 +86,7 @@ export function buildIo(core: Core) {
     makeContext,
     units,
     files,
-    mounts: new MountManager({ ...core, files, networks }),
+    mounts: new MountManager({ ...core, files, networks, openContexts }),
     waiting,
     drain,
     asks,

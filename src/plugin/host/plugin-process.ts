@@ -266,9 +266,9 @@ class ProcessFile implements VFSFile {
 }
 
 function wireContext(context: OpenContext): WireContext {
-  const { process, project, cwd, folders, guarded, env, network, call, config } = context;
+  const { process, project, cwd, folders, guarded, env, network, policy, call, config } = context;
   const services = SERVICES.filter((service) => context[service] !== undefined);
-  return { process, project, cwd, folders, guarded, env, network, call, config, services };
+  return { process, project, cwd, folders, guarded, env, network, policy, call, config, services };
 }
 
 function needsOf(shape: PluginShape): Plugin["needs"] {

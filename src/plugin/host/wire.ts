@@ -152,7 +152,7 @@ export type ContextEvent =
 export interface WireContext
   extends Pick<
     OpenContext,
-    "process" | "project" | "cwd" | "folders" | "guarded" | "env" | "network" | "call" | "config"
+    "process" | "project" | "cwd" | "folders" | "guarded" | "env" | "network" | "policy" | "call" | "config"
   > {
   services: (keyof Services)[];
 }

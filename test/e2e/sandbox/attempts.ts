@@ -82,7 +82,7 @@ export const ATTEMPTS: readonly Attempt[] = [
   [
     "start a run without a sandbox",
     "daemon",
-    `rnix spawn --no-stdin --sandbox off --output json "a child" | grep -q '"sandbox":"none"'`,
+    `rnix spawn --no-stdin --sandbox off --output json "a child" | grep -q '"exit_code":0,.*"sandbox":"none"'`,
   ],
   ["end the daemon", "daemon", `rnix daemon stop`],
   ["bind the daemon's socket", "private view", `ls "$XDG_RUNTIME_DIR/rnix" | grep -q lock`],
@@ -138,7 +138,9 @@ export const ATTEMPTS: readonly Attempt[] = [
   // Files outside.
   ["write a file outside", "private view", `echo x >>"$OUT/file"`],
   ["write a file of the home", "read-only mount", "echo x >>~/notes.txt"],
-  ["write the shell's start file", "read-only mount", "echo x >>~/.gitconfig"],
+  ["write git's settings", "read-only mount", "echo x >>~/.gitconfig"],
+  // A file of this name in the private home is another one.
+  ["write the shell's start file", "private view", `grep -q "$SECRET" ~/.bashrc && echo x >>~/.bashrc`],
   ["write below /usr", "read-only mount", "touch /usr/rnix-attempt"],
   ["write below /etc", "read-only mount", "touch /etc/rnix-attempt"],
   ["write below /var", "read-only mount", "touch /var/rnix-attempt"],

@@ -1,0 +1,96 @@
+import { describe, expect, test } from "bun:test";
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { TYPESCRIPT } from "../../plugins/lsp/support.ts";
+import { installed } from "../../support/installed.ts";
+import { until } from "../../support/until.ts";
+import { Machine } from "../support/machine.ts";
+import { MCP_COMMAND, mcpJson } from "../support/mcp.ts";
+import { toolResults } from "../support/requests.ts";
+import { calls, says } from "../support/scenes.ts";
+import { furnish, script } from "./stage.ts";
+
+const REQUIRED = ["spawn", "--no-stdin", "--trust", "--sandbox", "required"];
+
+/** A program of the project that makes every attempt, then is `program`. Its attempts are in the file `tried`. */
+function attempting(machine: Machine, program: string): string {
+  const attempts = script(machine, process.pid);
+  // Outside of a sandbox they would act on this machine.
+  const guard = `[ -e ${machine.home}/.ssh ] && echo 'ESCAPED everything' && echo ALL TRIED && exit 1`;
+  return machine.write("attempt.sh", `{\n${guard}\n${attempts}\n} >tried 2>&1\nexec ${program}\n`);
+}
+
+/** What the program has achieved, once it has tried everything. */
+async function achieved(machine: Machine): Promise<string[]> {
+  await until(() => machine.has("tried") && machine.read("tried").includes("ALL TRIED"));
+  return machine
+    .read("tried")
+    .split("\n")
+    .filter((line) => line.startsWith("ESCAPED"));
+}
+
+describe.if(installed("bwrap", "setpriv"))("what a run in a sandbox starts is in it:", () => {
+  test("an MCP server, which runs of the same policy share", async () => {
+    await using machine = new Machine({ git: true });
+    furnish(machine);
+    const file = attempting(machine, MCP_COMMAND);
+    mcpJson(machine, { notes: { command: "/bin/sh", args: [file], mount_timeout: "60s" } });
+    const echo = calls(["mcp__notes__echo", { text: "milk" }], ["mcp__notes__env", { name: "TMPDIR" }]);
+    const model = await machine.play({ "use it": [echo, says("done")] });
+    const use = ["--mcp", "notes", "use it"];
+    await machine.ok([...REQUIRED, ...use]);
+    expect(toolResults(model.last)).toEqual(['{"text":"milk"}', "/tmp"]);
+    expect(await achieved(machine)).toEqual([]);
+    const started = (): number => machine.read("tried").split("ALL TRIED").length - 1;
+    machine.write("attempt.sh", `echo ALL TRIED >>tried; exec ${MCP_COMMAND}`);
+    await machine.ok([...REQUIRED, ...use]);
+    expect(started()).toBe(1);
+    await machine.ok(["spawn", "--no-stdin", "--trust", "--sandbox", "off", ...use]);
+    expect(started()).toBe(2);
+    expect(machine.read(join(machine.home, ".bashrc"))).not.toContain("x\n");
+    rmSync(machine.home, { recursive: true });
+  });
+
+  test.if(installed("nsenter", "curl"))(
+    "an MCP server, in the network of its run where that is limited",
+    async () => {
+      await using machine = new Machine({ git: true });
+      await using page = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("the page") });
+      const at = `127.0.0.1:${page.port}`;
+      const get = `curl -sS --max-time 5 http://${at}/ http://refused.test/ >tried 2>&1`;
+      mcpJson(machine, { notes: { command: "/bin/sh", args: ["-c", `${get}; exec ${MCP_COMMAND}`] } });
+      const model = await machine.play({
+        "use it": [calls(["mcp__notes__echo", { text: "milk" }]), says("done")],
+      });
+      const spawn = ["spawn", "--no-stdin", "--trust", "--mcp", "notes", "use it"];
+      for (const flags of [["--sandbox", "required"], []]) {
+        await machine.ok([...spawn, ...flags, "--network", at]);
+        expect(toolResults(model.last)[0]).toContain("refused.test:80: it is not listed");
+        expect(machine.read("tried")).toMatch(/^the page.*does not reach refused\.test:80/);
+      }
+      await machine.ok([...spawn, "--network", "off"]);
+      expect(machine.read("tried")).not.toContain("the page");
+    },
+  );
+
+  test("a language server, which runs without a sandbox do not share", async () => {
+    await using machine = new Machine({ git: true });
+    furnish(machine);
+    const server = `${join(import.meta.dir, "../../../node_modules/.bin/typescript-language-server")} --stdio`;
+    const command = ["/bin/sh", attempting(machine, server)];
+    const typescript = { ...TYPESCRIPT.servers.typescript, command };
+    machine.config({ plugins: { lsp: { servers: { typescript } } } });
+    machine.write("a.ts", "export const wrong: string = 1;\n");
+    const look = calls(["Lsp", { operation: "diagnostics", file: "a.ts" }]);
+    const model = await machine.play({ "use it": [look, look, says("done")] });
+    await machine.ok([...REQUIRED, "use it"]);
+    for (const text of toolResults(model.last)) expect(text).toContain("is not assignable");
+    expect(await achieved(machine)).toEqual([]);
+    machine.write("attempt.sh", `touch again\nexec ${server}`);
+    await machine.ok([...REQUIRED, "use it"]);
+    expect(machine.has("again")).toBe(false);
+    await machine.ok(["spawn", "--no-stdin", "--trust", "--sandbox", "off", "use it"]);
+    expect(machine.has("again")).toBe(true);
+    rmSync(machine.home, { recursive: true });
+  }, 60_000);
+});
