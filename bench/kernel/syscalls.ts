@@ -51,7 +51,10 @@ function untracedFiles({ children }: BenchKernel): FileSystem {
     units: () => {
       throw new SyscallError("UNAVAILABLE", "This kernel runs no units.");
     },
-    networks: { confined: async (_proc, request) => request(), connect: async () => null },
+    networks: {
+      confined: async (_proc, request) => ({ request: await request() }),
+      connect: async () => null,
+    },
     windows: { begin: () => () => undefined },
     changes: { writing: async () => undefined, written: () => undefined },
   });

@@ -1,6 +1,6 @@
 /** Runs a CLI program as a model and reads its answer. */
 
-import { type Child, type LLMEvent, type OpenContext, SyscallError } from "rnix/plugin";
+import { type Child, type LLMEvent, type OpenContext, type ProgramGrants, SyscallError } from "rnix/plugin";
 import { JsonDepth } from "../_lib/json-depth.ts";
 import { LineSplitter, type LongLine } from "../_lib/line-splitter.ts";
 import { settledWithin } from "../_lib/within.ts";
@@ -34,6 +34,7 @@ export interface Program {
   argv: string[];
   env: Record<string, string>;
   stdin?: string;
+  grants?: ProgramGrants;
 }
 
 /** Characters of stderr that are kept, to be shown when the program fails. */

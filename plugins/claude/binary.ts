@@ -5,6 +5,7 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { type OpenContext, SyscallError } from "rnix/plugin";
 import { findProgram, isFile } from "../_model/cli-program.ts";
+import { grantsOf } from "./grants.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -59,7 +60,7 @@ export async function binary(context: OpenContext, command: string | undefined):
 }
 
 async function probe(context: OpenContext, path: string): Promise<Binary> {
-  const version = await printed(context, [path, "--version"]);
+  const version = await printed(context, path, "--version");
   if (isOlder(version)) {
     throw new SyscallError(
       "UNAVAILABLE",
@@ -67,7 +68,7 @@ async function probe(context: OpenContext, path: string): Promise<Binary> {
       { retryable: false },
     );
   }
-  const help = await printed(context, [path, "--help"]);
+  const help = await printed(context, path, "--help");
   const options = new Set(help.match(/--[a-z][a-z-]+/g));
   const missing = CONFINING.filter((option) => !options.has(option));
   if (missing.length === 0) return { path, options };
@@ -85,9 +86,10 @@ function isOlder(version: string): boolean {
 }
 
 /** The output of one run of the program. */
-async function printed({ exec }: OpenContext, argv: string[]): Promise<string> {
+async function printed({ exec, env }: OpenContext, path: string, option: string): Promise<string> {
   if (!exec) throw new SyscallError("INTERNAL", "/dev/llm/claude was opened without the service `exec`");
-  const child = await exec({ argv, timeoutMs: PROBE_MS, life: "process" });
+  const argv = [path, option];
+  const child = await exec({ argv, grants: grantsOf(path, env), timeoutMs: PROBE_MS, life: "process" });
   const decoder = new TextDecoder();
   let text = "";
   for (let piece = await child.read(); piece; piece = await child.read()) {

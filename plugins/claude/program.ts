@@ -4,6 +4,7 @@ import type { LLMRequest } from "rnix/plugin";
 import type { Program } from "../_model/cli-run.ts";
 import { promptOf } from "../_model/conversation.ts";
 import type { Binary } from "./binary.ts";
+import { grantsOf } from "./grants.ts";
 
 /** The name of the driver's server in the CLI: its tools are `mcp__rnix__<name>`. */
 export const SERVER = "rnix";
@@ -63,6 +64,11 @@ export function program(
       ...(request.effort === undefined ? [] : ifSupported("--effort", effortOf(request.effort))),
     ],
     stdin: pictured ? message(prompt, request) : prompt,
+    grants: grantsOf(path, o.given, {
+      baseUrl: o.baseUrl,
+      tools: o.endpoint?.url,
+      files: [o.systemPromptFile],
+    }),
     env: {
       ...(o.endpoint && { [TOKEN]: o.endpoint.token }),
       ...keyVariable(o.key),

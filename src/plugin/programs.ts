@@ -14,8 +14,21 @@ export interface ExecRequest {
   timeoutMs?: number;
   /** The limit of bytes kept on disk, of stdout and stderr together. The rest is counted and dropped. */
   maxOutput?: number;
+  /**
+   * What the program has beyond the sandbox and the network of the process, because it is the process's model: its login,
+   * and the hosts of its provider. Fails with PERMISSION for any but the stock driver of that model.
+   */
+  grants?: ProgramGrants;
   /** The owner: this call, the process, or a shared key. A shared program ends after `idleMs` without use. */
   life: "call" | "process" | { shared: string; idleMs: number };
+}
+
+/** Absolute paths, and entries of the option `network`. What is not there is not granted. */
+export interface ProgramGrants {
+  write: string[];
+  /** Also of `write`: these parts of it are read-only. */
+  read: string[];
+  hosts: string[];
 }
 
 export interface Child {

@@ -74,6 +74,7 @@ function inNewNetwork({ bwrap }: NamespacePrograms, argv: readonly string[]): st
 export class NetworkDoor {
   readonly #argv: readonly string[];
   readonly #env: Record<string, string>;
+  readonly #bridge: Child;
   #ended = false;
 
   private constructor(
@@ -84,6 +85,7 @@ export class NetworkDoor {
   ) {
     this.#argv = argv;
     this.#env = env;
+    this.#bridge = bridge;
     void bridge.exited().finally(() => {
       this.#ended = true;
       close();
@@ -120,6 +122,11 @@ export class NetworkDoor {
       close();
       throw thrown;
     }
+  }
+
+  /** Ends it before the run does. */
+  close(): void {
+    void this.#bridge.end();
   }
 
   /** The request for the same program behind the door. */

@@ -25,6 +25,8 @@ export interface SandboxScope {
   own: readonly string[];
   /** The parts of `own` that this run may read. */
   readable: readonly string[];
+  /** What the program needs of the private home and of what is hidden; `read` may be parts of `write`. */
+  grants?: { write: readonly string[]; read: readonly string[] };
   /** The daemon's socket; null: it is not offered. */
   socket: string | null;
   /** This binary. */
@@ -58,7 +60,8 @@ export function mountsOf(scope: SandboxScope): Mount[] {
     ...[...own, ...runtimeFolders(env)].flatMap(hiddenIfThere),
     ...inOwn.flatMap((folder) => givenMounts(folder, level)),
     ...own.filter((path) => inOwn.some((folder) => innerPath(folder, path))).flatMap(hiddenIfThere),
-    ...readable.filter(existsSync).map((path) => bindRead(path)),
+    ...(scope.grants?.write ?? []).filter(existsSync).map((path) => bindWrite(path)),
+    ...[...(scope.grants?.read ?? []), ...readable].filter(existsSync).map((path) => bindRead(path)),
     ...(scope.socket !== null && existsSync(scope.socket) ? [bindWrite(scope.socket)] : []),
     bindRead(scope.binary, join(BINARY_DIR, "rnix")),
   ];

@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { providersDocument, withTables, writeProvidersDocument } from "../docs/providers-document.ts";
 import { processesOf } from "../e2e/support/leftovers.ts";
+import { installed } from "../support/installed.ts";
 import type { Fault, Turn } from "../support/model-server/script.ts";
 import type { RecordedRequest } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
@@ -382,6 +383,27 @@ describe("the claude CLI", () => {
     expect(report(run)).toMatchObject({ exit_reason: "llm_error", error: { code: "PERMISSION" } });
     expect(report(run).error?.message).toContain("claude setup-token");
   });
+
+  for (const flags of [
+    ["--sandbox", "required"],
+    ["--network", "off"],
+    ["--sandbox", "required", "--network", "example.com"],
+  ]) {
+    test.if(installed("bwrap", "nsenter"))(
+      `calls tools and reaches its model with ${flags.join(" ")}`,
+      async () => {
+        await using machine = new ClaudeMachine();
+        const model = await machine.scripted([
+          { tool_calls: [rnix("Bash", { command: "curl -sS --noproxy '*' $ANTHROPIC_BASE_URL" })] },
+          done,
+        ]);
+        const run = await machine.spawn(["--allow", "Bash", ...flags, "write a.txt"]);
+        expect(report(run)).toMatchObject({ exit_code: 0, result: "Done." });
+        // Its provider is granted to the CLI, and to no program of the run.
+        if (flags.includes("--network")) expect(sent(model.requests)).toContain("exit code 7");
+      },
+    );
+  }
 
   test("stops at the run's step limit", async () => {
     await using machine = new ClaudeMachine();

@@ -3,7 +3,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { spawnError } from "../../os/spawn-error.ts";
-import { type Child, type ExecRequest, SyscallError } from "../../plugin/index.ts";
+import { type Child, type ExecRequest, type ProgramGrants, SyscallError } from "../../plugin/index.ts";
 import { TEMPORARY } from "../../sandbox/level.ts";
 import type { Mount } from "../../sandbox/mount.ts";
 import { refusals, type SandboxView } from "../../sandbox/refusals.ts";
@@ -29,6 +29,7 @@ interface ConfineOptions {
   start?: ((argv: string[]) => Promise<Child>) | undefined;
   /** Others with the same policy use the program, too: it has nothing of this process alone, and may outlive it. */
   isShared?: boolean;
+  grants?: ProgramGrants | undefined;
 }
 
 /** The request for the same program in the sandbox of the process. */
@@ -36,7 +37,7 @@ export async function confined<R extends Confinable>(
   proc: Process,
   request: R,
   { userDataDir, sandboxing }: Pick<KernelPorts, "userDataDir" | "sandboxing">,
-  { start, isShared = false }: ConfineOptions = {},
+  { start, isShared = false, grants }: ConfineOptions = {},
 ): Promise<Confined<R>> {
   const { spec, record } = proc;
   const { confinement, project, folders = [], cwd: folder } = spec.opts;
@@ -59,6 +60,7 @@ export async function confined<R extends Confinable>(
     home: join(project.dataDir, "sandbox", "home"),
     own: [...own, userDataDir, project.dataDir],
     readable: isShared ? [] : [record.spillDir],
+    ...(grants && { grants }),
     // The daemon answers it for a process, and this program belongs to none.
     socket: isShared ? null : socket,
     binary,

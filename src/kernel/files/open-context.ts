@@ -11,6 +11,7 @@ import {
   type LlmReply,
   type LlmRequest,
   type OpenContext,
+  type ProgramGrants,
   type Services,
   SyscallError,
   type Units as UnitService,
@@ -67,6 +68,12 @@ interface OpenContextPorts
   progress(proc: Process, tool: string, text: string): void;
   /** Shows output of a running call; `skipped`: lines before it that were left out. */
   output(proc: Process, callId: string, text: string, skipped: number): void;
+}
+
+interface Confinement {
+  joins?: boolean;
+  isShared?: boolean;
+  grants?: ProgramGrants | undefined;
 }
 
 /** A context names the process that opened the device and has the services that the plugin needs. */
@@ -157,7 +164,10 @@ export class OpenContexts {
     const quiet = <R extends { env?: Record<string, string> }>(request: R): R =>
       withQuietGit(proc, entry.path, as, request);
     if (entry.needs.includes("exec"))
-      services.exec = (request) => this.exec(proc, quiet(request), call?.id, call?.key);
+      services.exec = async (request) => {
+        if (request.grants) requireModelDriver(proc, entry);
+        return this.exec(proc, quiet(request), call?.id, call?.key);
+      };
     if (entry.needs.includes("history")) services.history = this.#ports.history;
     if (entry.needs.includes("search"))
       services.search = this.#ports.search(entry.plugin, proc.spec.opts.project);
@@ -219,13 +229,19 @@ export class OpenContexts {
     callKey?: string,
   ): Promise<Child> {
     const env = { ...proc.spec.opts.env, ...request.env };
-    const over = this.#ports.windows.begin(proc, "program");
+    const effects = this.#ports.windows.begin(proc, "program");
+    let over = effects;
     try {
       const redactor = (): Redactor => proc.secrets.byteStream();
-      const { life } = request;
+      const { life, grants } = request;
       const isShared = typeof life !== "string";
       const whole = { ...request, env, life: isShared ? keyedByPolicy(proc, life) : life };
-      const { request: confined, init } = await this.#confined(proc, whole, { joins: !isShared, isShared });
+      const made = await this.#confined(proc, whole, { joins: !isShared, isShared, grants });
+      const { request: confined, init, closeDoor } = made;
+      over = () => {
+        effects();
+        closeDoor?.();
+      };
       const child = await this.#start(proc, confined, {
         ...{ call, callKey, redactor },
         confined: proc.spec.opts.confinement && { argv: request.argv, init },
@@ -253,8 +269,8 @@ export class OpenContexts {
   async #confined<R extends Pick<ExecRequest, "argv" | "cwd" | "env">>(
     proc: Process,
     request: R,
-    { joins = false, isShared = false }: { joins?: boolean; isShared?: boolean } = {},
-  ): Promise<{ request: R; init?: number | undefined }> {
+    { joins = false, isShared = false, grants }: Confinement = {},
+  ): Promise<{ request: R; init?: number | undefined; closeDoor?: (() => void) | undefined }> {
     let init: number | undefined;
     const joinsOthers = joins && !isLimited(proc.spec.opts.network);
     const holder = (argv: string[]): Promise<Child> =>
@@ -268,14 +284,13 @@ export class OpenContexts {
       // Loaded for the first program of a process that has a sandbox.
       const { confined } = await import("./confine.ts");
       const start = joinsOthers ? holder : undefined;
-      const made = await confined(proc, request, this.#ports, { start, isShared });
+      const made = await confined(proc, request, this.#ports, { start, isShared, grants });
       init = made.init;
       return made.request;
     };
-    const started = await this.#ports.networks.confined(proc, sandboxed, (bridge) =>
-      this.#start(proc, bridge, {}),
-    );
-    return { request: started, init };
+    const beside = (bridge: ExecRequest): Promise<Child> => this.#start(proc, bridge, {});
+    const behind = await this.#ports.networks.confined(proc, sandboxed, beside, grants?.hosts);
+    return { ...behind, init };
   }
 
   /**
@@ -310,6 +325,12 @@ export class OpenContexts {
       { ...request, cwd: request.cwd ?? opts.cwd },
     );
   }
+}
+
+function requireModelDriver(proc: Process, { plugin, path, isStock }: DeviceEntry): void {
+  if (isStock && proc.model.provider.device === path) return;
+  const message = `Plugin ${plugin} asked for grants to a program, but is not the stock driver of the process's model.`;
+  throw new SyscallError("PERMISSION", message);
 }
 
 /** A shared program is one of processes with the same policy. */

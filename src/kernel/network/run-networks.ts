@@ -31,6 +31,7 @@ export class RunNetworks {
   /** Why hosts were refused since the last result, by host. */
   readonly #refused = new WeakMap<Process, Map<string, string>>();
   readonly #shown = new WeakMap<Process, Set<string>>();
+  #opened = 0;
 
   constructor(ports: RunNetworksPorts) {
     this.#ports = ports;
@@ -38,18 +39,32 @@ export class RunNetworks {
 
   /**
    * The request for the program behind the door of the process. It is made when the door is open: a sandbox shows files
-   * of the door. `start` starts a program that ends with it.
+   * of the door. `start` starts a program that ends with it. With `hosts`, which the others do not reach, the program has
+   * a door of its own, until `closeDoor`.
    */
   async confined<R extends Pick<ExecRequest, "argv" | "env">>(
     proc: Process,
     request: () => Promise<R>,
     start: (request: ExecRequest) => Promise<Child>,
-  ): Promise<R> {
+    hosts?: readonly string[],
+  ): Promise<{ request: R; closeDoor?: () => void }> {
     const { network } = proc.spec.opts;
-    if (!isLimited(network)) return request();
-    const door = this.#doors.get(proc) ?? this.#open(proc, network, start);
+    if (!isLimited(network)) return { request: await request() };
+    if (hosts) {
+      const own = await this.#open(proc, start, hosts);
+      const closeDoor = (): void => own.close();
+      try {
+        return { request: own.confined(await request()), closeDoor };
+      } catch (thrown) {
+        closeDoor();
+        throw thrown;
+      }
+    }
+    const door = this.#doors.get(proc) ?? this.#open(proc, start);
     this.#doors.set(proc, door);
-    return (await door).confined(await request());
+    // The next program opens another.
+    door.catch(() => this.#doors.delete(proc));
+    return { request: (await door).confined(await request()) };
   }
 
   /**
@@ -88,31 +103,27 @@ export class RunNetworks {
 
   async #open(
     proc: Process,
-    network: readonly string[],
     exec: (request: ExecRequest) => Promise<Child>,
+    hosts?: readonly string[],
   ): Promise<NetworkDoor> {
     const { clock, network: ports } = this.#ports;
-    const { boundSecrets: secrets = [], env } = proc.spec.opts;
+    const { boundSecrets: secrets = [], env, network = [] } = proc.spec.opts;
     const bound = { secrets, env, redaction: proc.secrets, readable: proc.record.spillDir };
-    try {
-      if (!ports) throw new SyscallError("UNAVAILABLE", NO_LIMITS);
-      // Loaded at its first use: most runs have no limit.
-      const { NetworkDoor } = await import("../../proxy/network-door.ts");
-      return await NetworkDoor.open({
-        network,
-        exec,
-        clock,
-        program: ports.program,
-        resolve: ports.resolve,
-        folder: join(ports.folder, proc.uuid.slice(-12)),
-        signal: proc.signal,
-        report: (report) => this.#report(proc, report),
-        ...(secrets.length > 0 && deniesByDefault(network) && { bound }),
-      });
-    } catch (thrown) {
-      this.#doors.delete(proc);
-      throw thrown;
-    }
+    if (!ports) throw new SyscallError("UNAVAILABLE", NO_LIMITS);
+    // Loaded at its first use: most runs have no limit.
+    const { NetworkDoor } = await import("../../proxy/network-door.ts");
+    this.#opened += 1;
+    return await NetworkDoor.open({
+      network: [...network, ...(hosts ?? [])],
+      exec,
+      clock,
+      program: ports.program,
+      resolve: ports.resolve,
+      folder: join(ports.folder, `${proc.uuid.slice(-12)}-${this.#opened}`),
+      signal: proc.signal,
+      report: (report) => this.#report(proc, report),
+      ...(secrets.length > 0 && !hosts && deniesByDefault(network) && { bound }),
+    });
   }
 
   #report(proc: Process, given: ConnectionReport): void {

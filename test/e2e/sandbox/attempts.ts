@@ -77,7 +77,11 @@ export const ATTEMPTS: readonly Attempt[] = [
   ],
   ["read the data folder", "empty mount", `ls "$DATA" | grep -q .`],
   ["read records of runs", "empty mount", `find .rnix/data -name '*.jsonl' | grep -q .`],
-  ["write a record", "read-only mount", `echo x >>.rnix/data/steps/x`],
+  [
+    "write a record",
+    "empty mount",
+    `for f in .rnix/data/steps/*/*.json*; do [ -s "$f" ] && echo x >>"$f" && exit 0; done; exit 1`,
+  ],
   ["trust the project", "daemon", `rnix trust`],
   [
     "start a run without a sandbox",
@@ -136,7 +140,7 @@ export const ATTEMPTS: readonly Attempt[] = [
   ],
   ["make a mount writable again", "no rights", "mount -o remount,rw,bind /usr && touch /usr/rnix-attempt"],
   // Files outside.
-  ["write a file outside", "private view", `echo x >>"$OUT/file"`],
+  ["write a file outside", "private view", `grep -q theirs "$OUT/file" && echo x >>"$OUT/file"`],
   ["write a file of the home", "read-only mount", "echo x >>~/notes.txt"],
   ["write git's settings", "read-only mount", "echo x >>~/.gitconfig"],
   // A file of this name in the private home is another one.
@@ -151,7 +155,11 @@ export const ATTEMPTS: readonly Attempt[] = [
     "mkdir -p /var/spool/cron/crontabs && echo x >/var/spool/cron/crontabs/rnix-attempt && [ -e /proc/1/root/var/spool/cron/crontabs/root ]",
   ],
   ["read the temporary files of others", "private view", `find /tmp /var/tmp -name 'of-another' | grep -q .`],
-  ["write by a link out of the project", "private view", `ln -s "$OUT" o; echo x >>o/file`],
+  [
+    "write by a link out of the project",
+    "private view",
+    `ln -s "$OUT" o; grep -q theirs o/file && echo x >>o/file`,
+  ],
   ["write through a FIFO of the user", "private view", `[ -p "$OUT/fifo" ] && echo x >"$OUT/fifo"`],
   ["read the password hashes", "no rights", "head -c1 /etc/shadow | grep -q ."],
   // Sockets of services.

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { rmSync } from "node:fs";
-import { join } from "node:path";
+import { chmodSync, rmSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import { TYPESCRIPT } from "../../plugins/lsp/support.ts";
 import { installed } from "../../support/installed.ts";
 import { until } from "../../support/until.ts";
@@ -10,6 +10,7 @@ import { toolResults } from "../support/requests.ts";
 import { calls, says } from "../support/scenes.ts";
 import { furnish, script } from "./stage.ts";
 
+const RECORDED = resolve(import.meta.dir, "../../plugins/recorded");
 const REQUIRED = ["spawn", "--no-stdin", "--trust", "--sandbox", "required"];
 
 /** A program of the project that makes every attempt, then is `program`. Its attempts are in the file `tried`. */
@@ -93,4 +94,36 @@ describe.if(installed("bwrap", "setpriv"))("what a run in a sandbox starts is in
     expect(machine.has("again")).toBe(true);
     rmSync(machine.home, { recursive: true });
   }, 60_000);
+
+  test("a CLI that is the model, with its login and nothing else of the home", async () => {
+    await using machine = new Machine({ git: true });
+    furnish(machine);
+    const login = machine.write(join(machine.home, ".claude/.credentials.json"), "login");
+    machine.write(join(machine.home, ".claude/settings.json"), "{}");
+    const file = attempting(
+      machine,
+      `sh -c '
+        [ "$(cat ~/.claude/.credentials.json)" = login ] && echo renewed >~/.claude/.credentials.json
+        echo x >>~/.claude/settings.json && echo ESCAPED settings >>tried
+        cat ${RECORDED}/claude-answer.jsonl'`,
+    );
+    const command = machine.write(
+      join(machine.elsewhere, "bin/claude"),
+      `#!/bin/sh
+      case "$*" in
+        --version) echo '2.1.329 (Claude Code)' ;;
+        --help) cat ${RECORDED}/claude-help.txt ;;
+        *) [ -e tried ] && exec cat ${RECORDED}/claude-answer.jsonl
+           exec /bin/sh ${file} ;;
+      esac`,
+    );
+    chmodSync(command, 0o755);
+    const env = { PATH: `${dirname(command)}:${machine.env.PATH}` };
+    const use = ["--provider", "claude", "--model", "sonnet", "--output", "json", "hello"];
+    const receipt = await machine.json([...REQUIRED, ...use], { env });
+    expect(receipt).toMatchObject({ exit_code: 0, sandbox: "project (bubblewrap)" });
+    expect(await achieved(machine)).toEqual([]);
+    expect(machine.read(login)).toBe("renewed\n");
+    rmSync(machine.home, { recursive: true });
+  });
 });

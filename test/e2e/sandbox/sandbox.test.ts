@@ -133,7 +133,7 @@ describe.if(installed("bwrap"))("a run in a sandbox", () => {
     expect(files()).toEqual(before);
     await machine.play({ "hang on": [bash("touch held; rm held; touch .git/held; sleep 60"), says("done")] });
     const hanging = machine.start([...REQUIRED, "hang on"]);
-    await machine.until(["ps"], /Bash/);
+    await until(() => machine.has(".git/held"), "its command");
     await machine.endDaemon();
     await hanging.done;
     await machine.run(["ps"]);
