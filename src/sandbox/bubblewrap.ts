@@ -2,17 +2,17 @@
 
 import type { Mount } from "./mount.ts";
 
-/** Rights that builds of root use on files. All others, such as those to mount or to make devices, are dropped. */
-export const ROOT_RIGHTS = [
-  "CHOWN",
-  "DAC_OVERRIDE",
-  "FOWNER",
-  "FSETID",
-  "SETGID",
-  "SETUID",
-  "KILL",
-  "NET_BIND_SERVICE",
-];
+/** Rights that builds of root use on files, with their numbers (capabilities(7)). All others, such as those to mount or to make devices, are dropped. */
+export const ROOT_RIGHTS = {
+  CHOWN: 0,
+  DAC_OVERRIDE: 1,
+  FOWNER: 3,
+  FSETID: 4,
+  KILL: 5,
+  SETGID: 6,
+  SETUID: 7,
+  NET_BIND_SERVICE: 10,
+};
 
 interface BubblewrapOptions {
   program: string;
@@ -31,7 +31,7 @@ export function bubblewrap({ program, mounts, cwd, isRoot }: BubblewrapOptions):
     "--unshare-pid",
     "--unshare-ipc",
     ...(isRoot
-      ? ["--cap-drop", "ALL", ...ROOT_RIGHTS.flatMap((right) => ["--cap-add", `CAP_${right}`])]
+      ? ["--cap-drop", "ALL", ...Object.keys(ROOT_RIGHTS).flatMap((right) => ["--cap-add", `CAP_${right}`])]
       : []),
     ...["--ro-bind", "/", "/"],
     ...["--dev", "/dev"],

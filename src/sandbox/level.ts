@@ -6,14 +6,29 @@ export type SandboxLevel = "project" | "read-only";
 /** The sandbox of a run: what it allows, and how. */
 export interface Sandbox {
   level: SandboxLevel;
-  mechanism: "bubblewrap";
-  /** Absolute path of bubblewrap. */
+  mechanism: "bubblewrap" | "landlock" | "seatbelt";
+  /** Absolute path of bubblewrap or sandbox-exec; for Landlock, of Rnix. */
   program: string;
+}
+
+/** Whether it keeps all that a level promises. The others leave ways out, which docs/sandbox.md names. */
+export function isWhole({ mechanism }: Pick<Sandbox, "mechanism">): boolean {
+  return mechanism === "bubblewrap";
 }
 
 /** As the receipt names it. */
 export function sandboxText({ level, mechanism }: Pick<Sandbox, "level" | "mechanism">): string {
   return `${level} (${mechanism})`;
+}
+
+/** Whether its programs are in another PID namespace. */
+export function hasNamespaces(sandbox: Pick<Sandbox, "mechanism"> | undefined): boolean {
+  return sandbox?.mechanism === "bubblewrap";
+}
+
+/** Whether a recorded text names a sandbox that is required again. */
+export function wasWhole(text: string): boolean {
+  return text.endsWith("(bubblewrap)");
 }
 
 /** The level in a recorded text; null for a run without a sandbox. */

@@ -2,24 +2,34 @@
 
 import { existsSync } from "node:fs";
 import { readRegularSync } from "../lib/regular-file.ts";
+import { ownCommand } from "../os/own-program.ts";
 import { resultOf } from "../os/user-programs.ts";
 import { bubblewrap } from "./bubblewrap.ts";
+import { landlock } from "./landlock.ts";
+import type { Sandbox } from "./level.ts";
+import { seatbelt } from "./seatbelt.ts";
+
+type Made = Pick<Sandbox, "mechanism" | "program">;
 
 export type SandboxProbe =
-  | { works: true; mechanism: "bubblewrap"; program: string }
-  /** `why`: what is missing. `advice`: how to get it. */
-  | { works: false; why: string; advice: string };
+  | ({ works: true } & Made)
+  /** `why`: what is missing. `advice`: how to get it. `lesser`: what works, and is not whole. */
+  | { works: false; why: string; advice: string; lesser?: Made | undefined };
 
 const PROBE_MS = 10_000;
 const MAX_BYTES = 4096;
 
 /** Runs /bin/sh in a sandbox with the mounts that every sandbox has. */
-export async function probeSandbox(env: Readonly<Record<string, string | undefined>>): Promise<SandboxProbe> {
+export async function probeSandbox(env: Environment): Promise<SandboxProbe> {
+  const mounts = [{ kind: "folder", to: "/tmp" }] as const;
   if (process.platform !== "linux") {
+    const program = "/usr/bin/sandbox-exec";
+    const works = process.platform === "darwin" && (await proof(seatbelt(program, mounts), env)) === null;
     return {
       works: false,
-      why: `there is no sandbox for ${process.platform} yet`,
-      advice: "run it in a container, or with --sandbox auto",
+      why: `there is no whole sandbox for ${process.platform} yet`,
+      advice: "run it in a container",
+      lesser: works ? { mechanism: "seatbelt", program } : undefined,
     };
   }
   const program = Bun.which("bwrap", { PATH: env.PATH ?? "" });
@@ -28,19 +38,34 @@ export async function probeSandbox(env: Readonly<Record<string, string | undefin
       works: false,
       why: "bubblewrap is not installed",
       advice: "apt-get install bubblewrap (or dnf, pacman, apk: the package has the same name)",
+      lesser: await landlockHere(env),
     };
   }
-  const mounts = [{ kind: "folder", to: "/tmp" }] as const;
   const argv = bubblewrap({ program, mounts, cwd: "/", isRoot: process.getuid?.() === 0 });
-  const limits = { cwd: "/", env, timeoutMs: PROBE_MS, maxBytes: MAX_BYTES };
-  const result = await resultOf([...argv, "/bin/sh", "-c", `echo ${PROOF}`], limits);
-  if (result?.code === 0 && result.output === PROOF) return { works: true, mechanism: "bubblewrap", program };
-  return {
-    works: false,
-    why: `${program} makes no sandbox here: ${result?.output || "no output"}`,
-    advice: advice(),
-  };
+  const failure = await proof(argv, env);
+  if (failure === null) return { works: true, mechanism: "bubblewrap", program };
+  const why = `${program} makes no sandbox here: ${failure || "no output"}`;
+  return { works: false, why, advice: advice(), lesser: await landlockHere(env) };
 }
+
+async function landlockHere(env: Environment): Promise<Made | undefined> {
+  const [program = "", ...more] = ownCommand();
+  // Only the compiled binary has the mode that becomes another program.
+  if (more.length > 0) return undefined;
+  const grants = { read: ["/usr", "/bin", "/lib", "/lib64", "/etc"], write: [] };
+  return (await proof(landlock(program, grants), env)) === null
+    ? { mechanism: "landlock", program }
+    : undefined;
+}
+
+/** null: a program has run in it. Otherwise what it has printed. */
+async function proof(confine: readonly string[], env: Environment): Promise<string | null> {
+  const limits = { cwd: "/", env, timeoutMs: PROBE_MS, maxBytes: MAX_BYTES };
+  const result = await resultOf([...confine, "/bin/sh", "-c", `echo ${PROOF}`], limits);
+  return result?.code === 0 && result.output === PROOF ? null : (result?.output ?? "");
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
 
 const PROOF = "confined";
 

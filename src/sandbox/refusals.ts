@@ -8,6 +8,8 @@ import type { Mount } from "./mount.ts";
 /** What a program saw when it failed. */
 export interface SandboxView {
   mounts: readonly Mount[];
+  /** The mounts are there. Otherwise rights were taken away: what is hidden is there, and refused. */
+  isInPlace: boolean;
   /** The folders that the run may use. */
   given: readonly string[];
   isReadOnly: boolean;
@@ -61,10 +63,15 @@ function pathsIn(line: string, { cwd, home }: SandboxView): string[] {
   );
 }
 
-function whyNotWritten(path: string, { mounts, given, isReadOnly }: SandboxView): string | null {
+function whyNotWritten(path: string, view: SandboxView): string | null {
+  const { mounts, given, isReadOnly, isInPlace } = view;
   const mount = coveredBy(path, mounts);
-  if (mount?.kind === "write" || mount?.kind === "folder") return null;
-  if (mount?.kind === "file") return hiddenText(path);
+  const isMoved = mount !== undefined && (!("from" in mount) || mount.from !== mount.to);
+  if (!isInPlace && isMoved && isThere(path)) return hiddenText(path);
+  if (isInPlace || !isMoved) {
+    if (mount?.kind === "write" || mount?.kind === "folder") return null;
+    if (mount?.kind === "file") return hiddenText(path);
+  }
   const isGiven = given.some((folder) => innerPath(folder, path) !== null);
   if (isGiven && isReadOnly)
     return "is read-only in this sandbox. Only the user can allow it: --sandbox-level project";

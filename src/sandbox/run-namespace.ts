@@ -99,7 +99,7 @@ function entrance(init: number, isRoot: boolean): { descriptors: number[]; enter
 
 function restriction(isRoot: boolean): string[] {
   if (!isRoot) return [system("setpriv"), "--no-new-privs", "--"];
-  const kept = ["-all", ...ROOT_RIGHTS.map((right) => `+${right.toLowerCase()}`)].join(",");
+  const kept = ["-all", ...Object.keys(ROOT_RIGHTS).map((right) => `+${right.toLowerCase()}`)].join(",");
   return [system("setpriv"), "--no-new-privs", "--bounding-set", kept, "--inh-caps=-all", "--"];
 }
 

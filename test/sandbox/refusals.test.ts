@@ -18,6 +18,7 @@ afterAll(() => rmSync(dir, { recursive: true, force: true }));
 const VIEW: SandboxView = {
   mounts: [bindWrite(project), bindRead(join(project, ".git/hooks")), hidden(join(home, ".ssh"), "folder")],
   given: [project],
+  isInPlace: true,
   isReadOnly: false,
   cwd: project,
   home,

@@ -198,7 +198,8 @@ async function sandbox(io: Io): Promise<Finding> {
   const name = "sandbox";
   if (found.works)
     return { name, state: "ok", text: `${found.mechanism} (${found.program}); --sandbox auto uses it` };
-  return { name, state: "note", text: `none: ${found.why}`, advice: found.advice };
+  const text = found.lesser ? `only by ${found.lesser.mechanism}, which leaves ways out` : "none";
+  return { name, state: "note", text: `${text}: ${found.why}`, advice: found.advice };
 }
 
 /** Where the limits of programs come from. */

@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { spawnError } from "../../os/spawn-error.ts";
 import { type Child, type ExecRequest, type ProgramGrants, SyscallError } from "../../plugin/index.ts";
-import { TEMPORARY } from "../../sandbox/level.ts";
+import { hasNamespaces, TEMPORARY } from "../../sandbox/level.ts";
 import type { Mount } from "../../sandbox/mount.ts";
 import { refusals, type SandboxView } from "../../sandbox/refusals.ts";
 import type { RunNamespace } from "../../sandbox/run-namespace.ts";
@@ -70,13 +70,17 @@ export async function confined<R extends Confinable>(
   if (!isShared)
     views.set(proc, {
       mounts,
+      isInPlace: hasNamespaces(confinement),
       given: [scope.project, ...scope.folders],
       isReadOnly: scope.level === "read-only",
       cwd: program.cwd,
       home: program.env.HOME,
     });
   const { argv, cwd } = program;
-  const space = start && (await namespaceOf(proc, { confine, mounts, isRoot: scope.isRoot }, start));
+  const space =
+    hasNamespaces(confinement) &&
+    start &&
+    (await namespaceOf(proc, { confine, mounts, isRoot: scope.isRoot }, start));
   if (!space) return { request: { ...request, cwd, env, argv: [...confine, ...argv] } };
   return { request: { ...request, cwd, env, argv: space.joining(cwd, argv) }, init: space.init };
 }

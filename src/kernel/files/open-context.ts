@@ -17,6 +17,7 @@ import {
   type Units as UnitService,
 } from "../../plugin/index.ts";
 import { isLimited } from "../../proxy/host-rules.ts";
+import { hasNamespaces } from "../../sandbox/level.ts";
 import { pluginFolders } from "../../store/files/plugin-folders.ts";
 import { PluginStore, recoveredText } from "../../store/plugin-store.ts";
 import type { DeviceEntry } from "../../vfs/registry.ts";
@@ -244,7 +245,7 @@ export class OpenContexts {
       };
       const child = await this.#start(proc, confined, {
         ...{ call, callKey, redactor },
-        confined: proc.spec.opts.confinement && { argv: request.argv, init },
+        confined: hasNamespaces(proc.spec.opts.confinement) ? { argv: request.argv, init } : undefined,
       });
       void child.exited().then(over, over);
       return child;

@@ -1,6 +1,7 @@
 /** The tools and devices of a namespace, as rules see them. */
 
 import { isLimited } from "../../proxy/host-rules.ts";
+import { isWhole, type Sandbox } from "../../sandbox/level.ts";
 import type { NamedTool, Namespace } from "../../vfs/namespace.ts";
 import type { Facts, ToolFacts } from "./call-view.ts";
 
@@ -17,10 +18,10 @@ export function confinedFact({
   confinement,
   network,
 }: {
-  confinement?: object | undefined;
+  confinement?: Pick<Sandbox, "mechanism"> | undefined;
   network?: string[] | undefined;
 }): Pick<Facts, "confined"> {
-  return confinement && isLimited(network) ? { confined: true } : {};
+  return confinement && isWhole(confinement) && isLimited(network) ? { confined: true } : {};
 }
 
 /** Cached per tool, because the rights of every process refer to them. */

@@ -1,6 +1,7 @@
 /** The first tier of the kernel's parts: what every other part uses. */
 
 import type { Taint } from "../../lib/taint.ts";
+import { isWhole } from "../../sandbox/level.ts";
 import { TreeBudget } from "../budget/budget.ts";
 import { ContextManager } from "../context-manager.ts";
 import { Conversations } from "../conversation/conversations.ts";
@@ -101,5 +102,5 @@ export function buildCore(ports: KernelPorts) {
 function taintPolicy({ spec: { opts } }: Process): Pick<Taint, "policy" | "confined"> {
   const { taint = "auto", attended, confinement } = opts;
   const policy = taint === "auto" ? (attended ? "off" : "ask") : taint;
-  return { policy, confined: confinement && true };
+  return { policy, confined: (confinement && isWhole(confinement)) || undefined };
 }

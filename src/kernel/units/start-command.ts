@@ -23,6 +23,7 @@ import {
   SyscallError,
   type UnitRequest,
 } from "../../plugin/index.ts";
+import { hasNamespaces } from "../../sandbox/level.ts";
 import type { RecordedUnit } from "../../store/runs/recorded-units.ts";
 import { programLimits } from "../budget/program-limits.ts";
 import type { Process } from "../process/process.ts";
@@ -217,7 +218,7 @@ function startProgram(
         graceMs: limits.grace,
         limits: programLimits(limits),
         identified: identifier(ports, proc, id),
-        confined: proc.spec.opts.confinement && { argv },
+        confined: hasNamespaces(proc.spec.opts.confinement) ? { argv } : undefined,
       },
       {
         argv: ["/bin/sh", "-c", WRAPPER, "rnix-unit", exitFile, ...argv],

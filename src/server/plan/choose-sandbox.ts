@@ -3,7 +3,7 @@
 import type { Agent } from "../../config/agents/agents.ts";
 import type { Settings } from "../../config/settings/settings.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { type Sandbox, type SandboxLevel, stricter } from "../../sandbox/level.ts";
+import { isWhole, type Sandbox, type SandboxLevel, stricter } from "../../sandbox/level.ts";
 import type { SandboxProbe } from "../../sandbox/probe.ts";
 import type { PlacedSpawn } from "./request-defaults.ts";
 
@@ -74,13 +74,16 @@ export async function chooseSandbox(
   parent: ParentSandbox | undefined,
   { probe, warn, isFirstNotice }: SandboxPorts,
 ): Promise<Sandbox | undefined> {
-  if (parent?.confinement) return { ...parent.confinement, level: stricter(parent.confinement.level, level) };
+  if (parent?.confinement && (mode !== "required" || isWhole(parent.confinement)))
+    return { ...parent.confinement, level: stricter(parent.confinement.level, level) };
   if (mode === "off" || (isDefault && parent)) return undefined;
   const found = await probe();
   if (found.works) return { level, mechanism: found.mechanism, program: found.program };
   if (mode === "auto") {
-    if (!isDefault || isFirstNotice()) warn(`no sandbox: ${found.why}. To have one, ${found.advice}`);
-    return undefined;
+    const { lesser, why, advice } = found;
+    const what = lesser ? `the sandbox is made by ${lesser.mechanism}, which leaves ways out` : "no sandbox";
+    if (!isDefault || isFirstNotice()) warn(`${what}: ${why}. To have one, ${advice}`);
+    return lesser && { level, ...lesser };
   }
   throw new SyscallError(
     "UNAVAILABLE",

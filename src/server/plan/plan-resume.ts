@@ -8,7 +8,7 @@ import type { AgentInfo, ProcInfo, ProviderChoice } from "../../kernel/types.ts"
 import { optionsOf } from "../../options/option-list.ts";
 import { pickOptions } from "../../options/process-options.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { recordedLevel } from "../../sandbox/level.ts";
+import { recordedLevel, wasWhole } from "../../sandbox/level.ts";
 import { projectOf } from "../../store/files/data-dir.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import type { Run } from "../records/recorded-run.ts";
@@ -144,7 +144,8 @@ export async function planChildResume(
 /** A run that began in a sandbox continues in one. */
 function sandboxOf({ sandbox }: ProcInfo): Pick<PlacedSpawn, "sandbox" | "sandbox_level"> {
   const level = recordedLevel(sandbox);
-  return level === null ? { sandbox: "off" } : { sandbox: "required", sandbox_level: level };
+  if (level === null) return { sandbox: "off" };
+  return { sandbox: wasWhole(sandbox) ? "required" : "auto", sandbox_level: level };
 }
 
 /** What a resume decides like a spawn. */

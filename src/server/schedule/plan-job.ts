@@ -11,7 +11,7 @@ import { stricterTaint } from "../../lib/taint.ts";
 import { limitsNamed } from "../../options/process-options.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { withinParent } from "../../proxy/host-rules.ts";
-import { recordedLevel } from "../../sandbox/level.ts";
+import { recordedLevel, wasWhole } from "../../sandbox/level.ts";
 import type { JobRef } from "../../store/runs/schema.ts";
 import { requireInside } from "../notify/delivery-file.ts";
 import { addressVariable } from "../plan/keep-address.ts";
@@ -131,9 +131,13 @@ function requireRights(
 
 /** A job made by a run in a sandbox has one that allows no more. */
 function sandboxOfCreator({ rights }: StoredJob): Pick<PlacedSpawn, "sandbox" | "sandbox_level"> {
-  const level = recordedLevel(rights?.sandbox ?? "none");
+  const sandbox = rights?.sandbox ?? "none";
+  const level = recordedLevel(sandbox);
   if (level === null) return {};
-  return { sandbox: "required", ...(level === "read-only" && { sandbox_level: level }) };
+  return {
+    sandbox: wasWhole(sandbox) ? "required" : "auto",
+    ...(level === "read-only" && { sandbox_level: level }),
+  };
 }
 
 /** A job made by a run never has more than that run had. */

@@ -3,6 +3,7 @@ import { mkdirSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { installed } from "../../support/installed.ts";
 import { until } from "../../support/until.ts";
+import { binary } from "../support/binary.ts";
 import { writeKeys } from "../support/keys-file.ts";
 import { filesBelow } from "../support/leftovers.ts";
 import { Machine } from "../support/machine.ts";
@@ -251,8 +252,15 @@ describe("without bubblewrap", () => {
   function without(machine: Machine): string {
     const bin = join(machine.elsewhere, "bin");
     mkdirSync(bin);
-    for (const name of ["bash", "sh", "cat"]) symlinkSync(Bun.which(name) ?? "", join(bin, name));
+    for (const name of ["bash", "sh", "cat", "git", "touch", "yes", "head", "true"])
+      symlinkSync(Bun.which(name) ?? "", join(bin, name));
     return bin;
+  }
+
+  /** Whether the system has Landlock: a program runs with it. */
+  function hasLandlock(): boolean {
+    const grants = JSON.stringify({ read: ["/"], write: [] });
+    return Bun.spawnSync([binary(), "__landlock", grants, "true"]).success;
   }
 
   test("a required sandbox ends with 69 and the line that installs it; auto runs with a notice", async () => {
@@ -263,7 +271,34 @@ describe("without bubblewrap", () => {
     expect(refused.stderr).toContain("apt-get install bubblewrap");
     const args = ["spawn", "--no-stdin", "--sandbox", "auto", "--output", "json", "do it"];
     const receipt = await machine.json(args, { env });
-    expect(receipt.sandbox).toBe("none");
+    expect(receipt.sandbox).toBe(hasLandlock() ? "project (landlock)" : "none");
     expect(receipt.notices.join()).toContain("apt-get install bubblewrap");
+  });
+
+  test.if(hasLandlock())("Landlock keeps programs from keys and from writing elsewhere", async () => {
+    await using machine = new Machine({ git: true });
+    machine.write(join(machine.home, ".ssh/id"), "key");
+    machine.write(join(machine.home, ".gitconfig"), "[user]\n\tname = a\n\temail = a@b.c\n");
+    const model = await machine.play({
+      "do it": [
+        bash("cat ~/.ssh/id"),
+        bash("touch /usr/rnix-test; echo >~/.bashrc; touch /etc/rnix-test"),
+        bash("echo a >a && git add a && git commit -qm 'Add a' && echo b >$TMPDIR/b && cat $TMPDIR/b"),
+        bash("yes | head -1; kill -KILL $$"),
+        bash("cat /proc/$PPID/environ; exit 3"),
+        says("done"),
+      ],
+    });
+    const args = ["spawn", "--no-stdin", "--sandbox", "auto", "--output", "json", "do it"];
+    const receipt = await machine.json(args, { env: { PATH: without(machine) } });
+    const [key = "", outside = "", inside, ended, environment = ""] = toolResults(model.last);
+    expect(key).toContain("Permission denied");
+    expect(key).toContain(`[${machine.home}/.ssh/id is hidden by the sandbox`);
+    expect(outside.match(/Permission denied/g)).toHaveLength(3);
+    expect(inside).toBe("b");
+    expect(ended).toBe("y\n[ended by signal SIGKILL]");
+    expect(environment).toMatch(/Permission denied[\s\S]*\[exit code 3\]/);
+    expect(receipt).toMatchObject({ sandbox: "project (landlock)", exit_code: 0 });
+    for (const name of [".ssh", ".gitconfig"]) rmSync(join(machine.home, name), { recursive: true });
   });
 });
