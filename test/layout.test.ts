@@ -27,7 +27,7 @@ const ARROWS: Record<string, readonly string[]> = {
   lib: ["plugin"],
   plugin: [],
   version: [],
-  dashboard: ["lib"],
+  dashboard: ["lib", "run"],
   telemetry: ["run"],
 };
 

@@ -3,6 +3,7 @@
 import { computed, signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { SIGPAUSE, SIGRESUME, SIGTERM } from "../lib/signals.ts";
+import { GROUPS, type Group, groupRuns, runningMs, stateText } from "../run/group.ts";
 import { AskCard } from "./ask-card.tsx";
 import { act, asks, left, live, lostSince, now, queues, type Run, read } from "./page-api.ts";
 import { clock, cost, count, elapsed } from "./page-format.ts";
@@ -14,33 +15,10 @@ const SIGNALS = { kill: SIGTERM, pause: SIGPAUSE, continue: SIGRESUME } as const
 /** Ended runs, read again when a live one goes. */
 const ended = signal<readonly Run[]>([]);
 
-type Group = "waits" | "running" | "unknown" | "parked" | "failed" | "done";
-
-/** From what the record says, never from a flag of the page. */
-function groupOf(run: Run, asking: ReadonlySet<string>): Group {
-  if (asking.has(run.uuid)) return "waits";
-  if (run.status === "suspended") return run.suspended?.wake.on === "answer" ? "waits" : "parked";
-  if (run.ended_at_ms === null && lostSince.value !== null) return "unknown";
-  if (run.ended_at_ms === null) return run.is_paused ? "parked" : "running";
-  return run.exit_code === 0 ? "done" : "failed";
-}
-
-const TITLES: Record<Group, string> = {
-  waits: "Waiting for you",
-  running: "Running",
-  unknown: "Running until the daemon was gone",
-  parked: "Parked",
-  failed: "Failed",
-  done: "Done",
-};
-
 const groups = computed(() => {
   const asking = new Set(asks.value.map(({ uuid }) => uuid));
   const all = new Map([...ended.value.map((run) => [run.uuid, run] as const), ...live.value]);
-  const roots = [...all.values()].filter(({ parent_uuid }) => parent_uuid === null || !all.has(parent_uuid));
-  const grouped = Map.groupBy(roots, (run) => groupOf(run, asking));
-  const children = Map.groupBy(all.values(), ({ parent_uuid }) => parent_uuid ?? "");
-  return { grouped, children };
+  return groupRuns(all, { asking, isLost: lostSince.value !== null });
 });
 
 export function Now() {
@@ -54,7 +32,6 @@ export function Now() {
     });
   }, [left.value]);
   const { grouped, children } = groups.value;
-  const order: Group[] = ["waits", "running", "unknown", "parked", "failed", "done"];
   return (
     <>
       <h1>Now</h1>
@@ -62,13 +39,13 @@ export function Now() {
       {asks.value.map((ask) => (
         <AskCard key={ask.request_id} ask={ask} />
       ))}
-      {order.map((group) => {
+      {GROUPS.map(([group, title]) => {
         const runs = grouped.get(group) ?? [];
         if (runs.length === 0) return null;
         return (
-          <section key={group} aria-label={TITLES[group]}>
+          <section key={group} aria-label={title}>
             <h2>
-              {TITLES[group]} <span class="number">{runs.length}</span>
+              {title} <span class="number">{runs.length}</span>
             </h2>
             <ul class={`runs ${group}`}>
               {runs.map((run) => (
@@ -126,10 +103,10 @@ function Row({ run, group, childrenOf }: RowProps) {
           <span>step {run.steps}</span>
           <span>{count(run.tokens_used)} tokens</span>
           <span>{cost(run.cost_usd)}</span>
-          <span>{elapsed(timeOf(run))}</span>
+          <span>{elapsed(runningMs(run, now.value))}</span>
           <span title={clock(since)}>since {elapsed(now.value - since)}</span>
         </p>
-        <p class="doing">{stateText(run)}</p>
+        <p class="doing">{stateText(run, clock)}</p>
         <UnitStrip units={run.units ?? []} />
         {run.parent_uuid === null && <Actions run={run} group={group} />}
       </div>
@@ -142,22 +119,6 @@ function Row({ run, group, childrenOf }: RowProps) {
       )}
     </li>
   );
-}
-
-/** Without pauses. It stands still while the run is paused. */
-export function timeOf(run: Run): number {
-  const isAtWork = run.ended_at_ms === null && !run.is_paused;
-  return isAtWork && run.elapsed_at_ms ? now.value - run.elapsed_at_ms : run.elapsed_ms;
-}
-
-export function stateText(run: Run): string {
-  if (run.is_paused && run.ended_at_ms === null) return "paused";
-  if (run.status === "suspended") {
-    const until = run.suspended?.wake.at_ms ?? run.suspended?.wake.until_ms;
-    return `${run.suspended?.reason ?? "suspended"}${until === undefined ? "" : `, until ${clock(until)}`}`;
-  }
-  if (run.ended_at_ms === null) return run.doing?.text ?? run.status;
-  return run.error ? `${run.exit_reason}: ${run.error.message}` : (run.exit_reason ?? "");
 }
 
 /** What can be done with a run as it is. A failure is shown beside the buttons. */

@@ -1,15 +1,15 @@
 /** How a run ended: its verdict, checks, usage, notices, files and children, as its receipt has them. */
 
 import type { ComponentChildren } from "preact";
-import { stateText } from "./now.tsx";
+import { stateText } from "../run/group.ts";
 import type { RunDetail } from "./page-api.ts";
-import { cost, count, duration } from "./page-format.ts";
+import { clock, cost, count, duration } from "./page-format.ts";
 import { Text } from "./text-block.tsx";
 
 export function Result({ run }: { run: RunDetail }) {
   const { receipt } = run;
   const facts: [string, ComponentChildren][] = [
-    ["End", receipt ? `${receipt.exit_reason} (exit code ${receipt.exit_code})` : stateText(run)],
+    ["End", receipt ? `${receipt.exit_reason} (exit code ${receipt.exit_code})` : stateText(run, clock)],
     ["Agent", run.agent],
     ["Model", `${run.model} of ${run.provider}`],
     ["Steps", run.steps],

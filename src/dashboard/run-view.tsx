@@ -1,11 +1,12 @@
 /** One run: what it is and what can be done with it, and a view of it: steps, timeline, calls, files, result, comparison. */
 
 import { useEffect, useMemo } from "preact/hooks";
+import { runningMs, stateText } from "../run/group.ts";
 import { AskCard } from "./ask-card.tsx";
 import { Compare } from "./compare.tsx";
 import { Files } from "./files-view.tsx";
-import { Actions, stateText, timeOf } from "./now.tsx";
-import { asks, live } from "./page-api.ts";
+import { Actions } from "./now.tsx";
+import { asks, live, now } from "./page-api.ts";
 import { clock, cost, count, elapsed } from "./page-format.ts";
 import { FollowedRun } from "./page-run.ts";
 import { Result } from "./result-view.tsx";
@@ -60,7 +61,7 @@ export function RunView({ uuid, view, chosen }: RunViewProps) {
         <span>PID {run.pid}</span>
         <span>{run.project}</span>
         <span>{clock(run.created_at_ms)}</span>
-        <span>{elapsed(timeOf(run))}</span>
+        <span>{elapsed(runningMs(run, now.value))}</span>
         <span>{count(run.tokens_used)} tokens</span>
         <span>{cost(run.cost_usd)}</span>
         <a href={`/api/export?uuid=${uuid}`} download>
@@ -68,7 +69,7 @@ export function RunView({ uuid, view, chosen }: RunViewProps) {
         </a>
       </p>
       <p class="doing" role="status">
-        {stateText(run)}
+        {stateText(run, clock)}
       </p>
       <Actions run={run} group="any" />
       <UnitStrip units={row?.units ?? detail?.all_units ?? []} />

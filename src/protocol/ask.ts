@@ -27,6 +27,13 @@ export interface AskUser {
   questions: AskQuestion[];
 }
 
+/** A question that waits for an answer, with its project. */
+export interface ListedAsk extends AskUser {
+  /** `live`: the run waits for it now. `suspended`: the answer resumes the run. */
+  state: "live" | "suspended";
+  project: string;
+}
+
 /** A question is over. */
 export interface AskClosed {
   pid: number;

@@ -18,3 +18,4 @@ export * from "./request.ts";
 export type * from "./run.ts";
 export type * from "./story.ts";
 export type * from "./stream.ts";
+export type * from "./watch.ts";

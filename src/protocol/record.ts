@@ -1,13 +1,13 @@
 /** Answers about the records of a run: its steps, prompts and details. */
 
 import type { DaemonSnapshot } from "../plugin/index.ts";
+import type { Activity } from "../run/live-event.ts";
 import type { StepLine } from "../run/step-index.ts";
 import type { Compaction, ProcInfo, StepRecord } from "../store/runs/schema.ts";
 import type { StepChanges } from "./changes.ts";
 import type { ProcRef } from "./fields.ts";
 import type { Receipt } from "./receipt.ts";
 import type { RUN_STATUSES } from "./run-status.ts";
-import type { Activity } from "./stream.ts";
 
 export interface StepSummary extends StepLine {
   /** What it changed in files, if that was asked for; null: nothing. */

@@ -6,6 +6,7 @@ import type { AskClosed, AskUser } from "./ask.ts";
 import type { DamagedLines, ProcRef } from "./fields.ts";
 import type { Receipt } from "./receipt.ts";
 import type { StoryLine } from "./story.ts";
+import type { ProcChanges } from "./watch.ts";
 
 export type { Activity, ChildState };
 
@@ -65,6 +66,7 @@ export type StreamEvent =
       };
     }
   | { type: "run_event"; payload: StoryLine }
+  | { type: "procs"; payload: ProcChanges }
   /** The run, or a run below it, asks a person. Also sent at attach, for each open question. */
   | { type: "ask_user"; payload: AskUser }
   /** The question is over: another client answered, its time is over, or its call has ended (`verdict` is null). */

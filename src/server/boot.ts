@@ -84,6 +84,7 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
       strays: () => children.orphans(),
       instruments,
       dashboard: options.daemon ? page.open : undefined,
+      procFeed: options.daemon ? page.feed : undefined,
       logger,
     };
     return { close, system };

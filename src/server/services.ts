@@ -7,7 +7,7 @@ import type { Clock } from "../lib/clock.ts";
 import type { Logger } from "../lib/logger.ts";
 import type { ProcessOwner } from "../os/process-owner.ts";
 import type { Schedule } from "../plugin/index.ts";
-import type { ResumeRequest, SpawnRequest } from "../protocol/methods.ts";
+import type { ProcChanges, ResumeRequest, SpawnRequest } from "../protocol/methods.ts";
 import type { AnswerOf, FindRequest } from "../store/search/requests.ts";
 import type { Instruments } from "../telemetry/instruments.ts";
 import type { Catalog } from "./catalog/project-catalog.ts";
@@ -68,9 +68,23 @@ export interface Services {
   dashboard?(request: DashboardRequest): Promise<OpenedDashboard>;
   /** What runs have done since the server began. Absent in tests. */
   instruments?: Instruments;
+  /** The changes of all processes. Absent where the server ends with its command. */
+  procFeed?: { open(): Promise<ProcFeed>; wake(): void };
   /** Programs left by unknown runs. */
   strays?(): { pid: number; command: string }[];
   logger: Logger;
+}
+
+/** One stream of what changes of the live processes and the open questions, for all that watch it. */
+export interface ProcFeed {
+  /** The watcher gets the whole state soon, then changes. */
+  watch(watcher: ProcWatcher): { whole(): ProcChanges; end(): void };
+}
+
+export interface ProcWatcher {
+  send(change: ProcChanges): void;
+  /** The feed has ended. */
+  close(): void;
 }
 
 /** Where the dashboard is: an address that opens it once, and the one of its metrics with their token, if it was asked for. */

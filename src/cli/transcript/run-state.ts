@@ -109,6 +109,7 @@ export class RunState {
         return [];
       case "error":
       case "run_event":
+      case "procs":
       case "syscall_event":
       case "eof":
         return [];

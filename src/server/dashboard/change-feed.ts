@@ -1,14 +1,15 @@
-/** What changes of the live processes and open questions, for the pages that watch. */
+/** What changes of the live processes and open questions, for the pages and terminals that watch. */
 
 import type { GateStatus } from "../../kernel/llm/model-gate.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
+import type { ListedAsk, ProcChanges, ProviderQueue, ShownProc } from "../../protocol/methods.ts";
 import type { Caller } from "../connection/caller.ts";
 import { listProcs } from "../methods/list-procs.ts";
 import { listedProc } from "../methods/shared/listed-proc.ts";
-import { type ListedAsk, openAsks } from "../methods/shared/open-asks.ts";
-import type { Services } from "../services.ts";
+import { openAsks } from "../methods/shared/open-asks.ts";
+import type { ProcFeed, ProcWatcher, Services } from "../services.ts";
 
-/** How often changes are looked for that processes have logged, while a page watches. */
+/** How often changes are looked for that processes have logged, while there are watchers. */
 const TICK_MS = 50;
 /** The longest time between two looks at everything: for what no process logs, such as a pause. */
 const LOOK_MS = 2000;
@@ -16,53 +17,41 @@ const LOOK_MS = 2000;
 const ASKS_MS = 4000;
 /** How often the records are asked for runs of other kernels, and whether these live. */
 const RECORDS_MS = 400;
-/** A page that has not read this many bytes misses changes until it asks again. */
-const MAX_UNREAD = 4 * 1024 ** 2;
 const INTENT = 200;
 
-/** Live runs of other kernels that a page shows. */
+/** Live runs of other kernels that are shown. */
 const MAX_OTHERS = 200;
 
 type Row = Awaited<ReturnType<typeof listProcs.handle>>["processes"][number];
 
-/** JSON of what a page shows beside the rows; in a change, "null" for a part that is as before. */
-interface Parts {
-  asks: string;
-  queues: string;
-}
-
 const EVERYTHING = { all_projects: true, waiting: true };
 const NO_CALLER: Caller = { unit: () => undefined, service: () => null, gone: new AbortController().signal };
 
-const NO_PARTS: Parts = { asks: "[]", queues: "[]" };
-
-interface Watcher {
-  send(text: string): void;
-  close(): void;
-}
-
 interface KnownRow {
-  row: Row;
-  /** Without what a page counts by itself. */
+  shown: ShownProc;
+  elapsed_ms: number;
+  /** JSON of what is shown. */
   still: string;
 }
 
-/** One timer for all pages. Each gets the whole state, then the rows that have changed and the UUIDs of the rows that are gone. */
-export class ChangeFeed {
+/** One timer for all watchers. Each gets the whole state, then the rows that have changed and the UUIDs of the rows that are gone. */
+export class ChangeFeed implements ProcFeed {
   readonly #services: Services;
   readonly #clock: Clock;
-  readonly #watchers = new Set<Watcher>();
+  readonly #watchers = new Set<ProcWatcher>();
   /** What was sent last. */
   #rows = new Map<string, KnownRow>();
-  #parts: Parts = NO_PARTS;
+  #queues: ProviderQueue[] = [];
+  /** JSON of the questions and the queues that were sent last. */
+  #sent = { asks: "[]", queues: "[]" };
   /** By the records: live runs of other kernels, and all open questions. */
   #others: readonly Row[] = [];
-  #asks: readonly ListedAsk[] = [];
+  #asks: ListedAsk[] = [];
   /** The logs of live processes: each entry may be a change. */
   readonly #followed = new Map<number, { end(): void }>();
   #number = 0;
   #timer: Timer | undefined;
-  /** The first page since nothing was sent: it needs the whole state. */
+  /** The first watcher since nothing was sent: it needs the whole state. */
   #isFresh = true;
   /** Live processes that may have changed. */
   readonly #dirty = new Set<number>();
@@ -81,47 +70,18 @@ export class ChangeFeed {
     this.#clock = clock;
   }
 
-  /** The page has done something: its effect is shown soon. */
   wake(): void {
     this.#mustLook = true;
     this.#nextAsksAt = 0;
   }
 
-  open(gone: AbortSignal): ReadableStream<Uint8Array> {
-    const encoder = new TextEncoder();
-    let watcher: Watcher | undefined;
-    const leave = (): void => {
-      if (watcher) this.#watchers.delete(watcher);
-      watcher?.close();
-    };
-    return new ReadableStream<Uint8Array>(
-      {
-        start: (controller) => {
-          watcher = {
-            send(text) {
-              if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(text));
-              else leave();
-            },
-            close: () => {
-              try {
-                controller.close();
-              } catch {
-                // It was closed by its reader.
-              }
-            },
-          };
-          gone.addEventListener("abort", leave, { once: true });
-          watcher.send("retry: 1000\n\n");
-          if (this.#watchers.size === 0) this.#isFresh = true;
-          if (!this.#isFresh) watcher.send(this.#whole());
-          this.#watchers.add(watcher);
-          // One look at a time: its end sets the next timer.
-          if (!this.#looks) this.#timer ??= this.#clock.timer(0, () => void this.#tick());
-        },
-        cancel: leave,
-      },
-      { highWaterMark: MAX_UNREAD, size: (chunk) => chunk?.byteLength ?? 0 },
-    );
+  watch(watcher: ProcWatcher): { whole(): ProcChanges; end(): void } {
+    if (this.#watchers.size === 0) this.#isFresh = true;
+    if (!this.#isFresh) watcher.send(this.#whole());
+    this.#watchers.add(watcher);
+    // One look at a time: its end sets the next timer.
+    if (!this.#looks) this.#timer ??= this.#clock.timer(0, () => void this.#tick());
+    return { whole: () => this.#whole(), end: () => void this.#watchers.delete(watcher) };
   }
 
   close(): void {
@@ -132,10 +92,10 @@ export class ChangeFeed {
     this.#forget();
   }
 
-  /** The next page gets everything. */
+  /** The next watcher gets everything. */
   #forget(): void {
     this.#rows.clear();
-    this.#parts = NO_PARTS;
+    this.#sent = { asks: "[]", queues: "[]" };
     this.#nextAsksAt = 0;
     for (const channel of this.#followed.values()) channel.end();
     this.#followed.clear();
@@ -167,10 +127,10 @@ export class ChangeFeed {
       this.#others = others;
     }
     if (!this.#mustLook && this.#dirty.size === 0) return;
-    const dirty = [...this.#dirty];
+    const dirty = new Set(this.#dirty);
     this.#dirty.clear();
     if (!this.#mustLook) {
-      const rows = kernel.processes.infos().filter(({ pid }) => dirty.includes(pid));
+      const rows = kernel.processes.infos().filter(({ pid }) => dirty.has(pid));
       return this.#send(
         rows.map((info) => listedProc(this.#services, info)),
         new Map(this.#rows),
@@ -188,32 +148,27 @@ export class ChangeFeed {
     this.#send([...this.#others, ...processes], new Map());
   }
 
-  /** `rows`: what the page has beside these. */
+  /** `rows`: what the watchers have beside these. */
   #send(processes: readonly Row[], rows: Map<string, KnownRow>): void {
-    const { kernel } = this.#services;
     const changed: KnownRow[] = [];
     for (const row of processes) {
-      const known = { row, still: stillOf(row) };
+      const shown = shownOf(row);
+      const known = { shown, elapsed_ms: row.elapsed_ms, still: JSON.stringify(shown) };
       rows.set(row.uuid, known);
       if (this.#rows.get(row.uuid)?.still !== known.still) changed.push(known);
     }
     const gone = [...this.#rows.keys()].filter((uuid) => !rows.has(uuid));
-    const before = this.#parts;
-    this.#parts = {
-      asks: JSON.stringify(this.#asks),
-      queues: JSON.stringify(kernel.modelQueues().map(queue)),
-    };
+    const before = this.#sent;
+    this.#queues = this.#services.kernel.modelQueues().map(queue);
+    this.#sent = { asks: JSON.stringify(this.#asks), queues: JSON.stringify(this.#queues) };
     this.#rows = rows;
-    const news = {
-      asks: this.#parts.asks === before.asks ? "null" : this.#parts.asks,
-      queues: this.#parts.queues === before.queues ? "null" : this.#parts.queues,
-    };
-    const isNews = changed.length + gone.length > 0 || news.asks !== "null" || news.queues !== "null";
-    if (!isNews && !this.#isFresh) return;
+    const asks = this.#sent.asks === before.asks ? null : this.#asks;
+    const queues = this.#sent.queues === before.queues ? null : this.#queues;
+    if (changed.length + gone.length === 0 && asks === null && queues === null && !this.#isFresh) return;
     this.#number++;
-    const text = this.#isFresh ? this.#whole() : event(this.#number, this.#texts(changed), gone, news);
+    const change = this.#isFresh ? this.#whole() : this.#change(changed, { gone, asks, queues });
     this.#isFresh = false;
-    for (const watcher of this.#watchers) watcher.send(text);
+    for (const watcher of this.#watchers) watcher.send(change);
   }
 
   /** Each entry of the process's log may be a change. Its reader keeps no run from being parked. */
@@ -240,31 +195,22 @@ export class ChangeFeed {
       .map((info) => ({ ...info, status: "running", doing: null }));
   }
 
-  #texts(rows: Iterable<KnownRow>): string[] {
-    return [...rows].map(({ row: { elapsed_ms }, still }) => {
-      const counted = { elapsed_ms, elapsed_at_ms: this.#clock.now() - elapsed_ms };
-      return `${still.slice(0, -1)},${JSON.stringify(counted).slice(1)}`;
+  #change(rows: Iterable<KnownRow>, parts: Omit<ProcChanges, "number" | "rows">): ProcChanges {
+    const now = this.#clock.now();
+    const timed = ({ shown, elapsed_ms }: KnownRow) => ({
+      ...shown,
+      elapsed_ms,
+      elapsed_at_ms: now - elapsed_ms,
     });
+    return { number: this.#number, rows: Array.from(rows, timed), ...parts };
   }
 
-  #whole(): string {
-    return event(this.#number, this.#texts(this.#rows.values()), null, this.#parts);
+  #whole(): ProcChanges {
+    return this.#change(this.#rows.values(), { gone: null, asks: this.#asks, queues: this.#queues });
   }
 }
 
-/** `gone`: null with the whole state. */
-function event(
-  number: number,
-  rows: readonly string[],
-  gone: readonly string[] | null,
-  parts: Parts,
-): string {
-  const { asks, queues } = parts;
-  const data = `{"number":${number},"rows":[${rows.join(",")}],"gone":${JSON.stringify(gone)},"asks":${asks},"queues":${queues}}`;
-  return `id: ${number}\ndata: ${data}\n\n`;
-}
-
-function queue({ provider, running, waiting, at_once, holds }: GateStatus): object {
+function queue({ provider, running, waiting, at_once, holds }: GateStatus): ProviderQueue {
   return {
     provider,
     running,
@@ -274,26 +220,14 @@ function queue({ provider, running, waiting, at_once, holds }: GateStatus): obje
   };
 }
 
-/** What a page shows of a run, without what it counts by itself. */
-const SHOWN = [
-  ...([
-    "pid",
-    "uuid",
-    "parent_uuid",
-    "agent",
-    "model",
-    "project",
-    "status",
-    "state",
-    "doing",
-    "steps",
-  ] as const),
-  ...(["max_steps", "tokens_used", "cost_usd", "created_at_ms", "ended_at_ms", "is_paused"] as const),
-  ...(["paused_at_ms", "exit_code", "exit_reason", "suspended", "error", "workflow", "chat", "job"] as const),
-  "units",
-] as const;
-
-function stillOf(row: Row): string {
-  const shown = Object.fromEntries(SHOWN.map((key) => [key, row[key]]));
-  return JSON.stringify({ ...shown, intent: row.intent.slice(0, INTENT) });
+function shownOf(row: Row): ShownProc {
+  const { pid, uuid, parent_uuid, agent, model, project, intent, status, state, doing, steps } = row;
+  const { max_steps, tokens_used, cost_usd, created_at_ms, ended_at_ms, is_paused, paused_at_ms } = row;
+  const { exit_code, exit_reason, suspended, error, workflow, chat, job, units } = row;
+  return {
+    ...{ pid, uuid, parent_uuid, agent, model, project, status, state, doing, steps },
+    ...{ max_steps, tokens_used, cost_usd, created_at_ms, ended_at_ms, is_paused, paused_at_ms },
+    ...{ exit_code, exit_reason, suspended, error, workflow, chat, job, units },
+    intent: intent.slice(0, INTENT),
+  };
 }

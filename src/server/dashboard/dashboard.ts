@@ -6,7 +6,8 @@ import type { Caller } from "../connection/caller.ts";
 import type { Peer } from "../connection/connection.ts";
 import { METHODS, type Method } from "../methods/method-table.ts";
 import type { DashboardRequest, OpenedDashboard, Services } from "../services.ts";
-import { ChangeFeed } from "./change-feed.ts";
+import type { ChangeFeed } from "./change-feed.ts";
+import { changeStream } from "./change-stream.ts";
 import { eventStream } from "./event-stream.ts";
 import { MetricsToken } from "./metrics-token.ts";
 import { type PageFile, pageFiles } from "./page-files.ts";
@@ -65,12 +66,17 @@ export class Dashboard {
   readonly #sessions = new Set<string>();
   readonly #metricsToken: MetricsToken;
   #server: Bun.Server<undefined> | undefined;
-  #feed: ChangeFeed | undefined;
+  readonly #feed: ChangeFeed;
 
   /** `tokenFile`: of /metrics. */
-  constructor(services: () => Services, clock: Clock, tokenFile: string) {
+  constructor(
+    services: () => Services,
+    clock: Clock,
+    { feed, tokenFile }: { feed: ChangeFeed; tokenFile: string },
+  ) {
     this.#services = services;
     this.#clock = clock;
+    this.#feed = feed;
     this.#metricsToken = new MetricsToken(tokenFile);
   }
 
@@ -94,7 +100,6 @@ export class Dashboard {
   }
 
   async close(): Promise<void> {
-    this.#feed?.close();
     await this.#server?.stop(true);
     this.#server = undefined;
   }
@@ -192,7 +197,7 @@ export class Dashboard {
     try {
       const payload: unknown = JSON.parse(text);
       const answer = await this.#answerOf(name, payload, request.signal);
-      if (!isRead) this.#feed?.wake();
+      if (!isRead) this.#feed.wake();
       return json(answer, 200, request);
     } catch (thrown) {
       if (thrown instanceof SyntaxError) return refused(400, "the payload is no JSON");
@@ -252,9 +257,8 @@ export class Dashboard {
 
   /** Server-sent events: the live processes and open questions, whole at first, then what has changed. */
   #changes(request: Request): Response {
-    this.#feed ??= new ChangeFeed(this.#services(), this.#clock);
     const headers = { ...HEADERS, "content-type": "text/event-stream" };
-    return new Response(this.#feed.open(request.signal), { headers });
+    return new Response(changeStream(this.#feed, request.signal), { headers });
   }
 }
 

@@ -29,6 +29,7 @@ export const METHODS = {
   list_asks: async () => (await import("./list-asks.ts")).listAsks,
   morning: async () => (await import("./morning.ts")).morning,
   answer_user: async () => (await import("./answer-user.ts")).answerUser,
+  watch_procs: async () => (await import("./watch-procs.ts")).watchProcs,
   wait: async () => (await import("./wait.ts")).wait,
   send_message: async () => (await import("./send-message.ts")).sendMessage,
   take_back_message: async () => (await import("./take-back-message.ts")).takeBackMessage,

@@ -19,9 +19,12 @@ export const signalTree = method({
   async handle(payload, services, caller): Promise<ProcRef & { affected: number; was_suspended?: true }> {
     const signal = parseSignal(payload.signal ?? SIGPAUSE);
     const found = await findOwnRun(services, payload, caller.unit(), "signalled");
-    if (found.live)
-      return { ...refOf(found.info), affected: services.kernel.signals.signalTree(found.pid, signal) };
-    const affected = await endSuspended(services, found, signal, true);
-    return { ...refOf(found.info), affected, ...(affected > 0 && { was_suspended: true as const }) };
+    const affected = found.live
+      ? services.kernel.signals.signalTree(found.pid, signal)
+      : await endSuspended(services, found, signal, true);
+    // Neither a pause nor the end of a suspended run is logged by a process.
+    services.procFeed?.wake();
+    const wasSuspended = !found.live && affected > 0;
+    return { ...refOf(found.info), affected, ...(wasSuspended && { was_suspended: true as const }) };
   },
 });

@@ -1,16 +1,9 @@
 /** The questions that wait for an answer of the user. */
 
-import type { AskUser } from "../../../protocol/methods.ts";
+import type { ListedAsk } from "../../../protocol/methods.ts";
 import type { Services } from "../../services.ts";
 import { recovered } from "./recovered.ts";
 import { askOf } from "./stream-events.ts";
-
-/** A question that waits for an answer, with its project. */
-export interface ListedAsk extends AskUser {
-  /** `live`: the run waits for it now. `suspended`: the answer resumes the run. */
-  state: "live" | "suspended";
-  project: string;
-}
 
 /** The questions of all live and suspended runs that wait for an answer, oldest first. */
 export async function openAsks(services: Services): Promise<ListedAsk[]> {
