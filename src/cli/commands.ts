@@ -35,6 +35,7 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
   call: { group: "Run", load: () => import("./commands/call.ts") },
   morning: { group: "Inspect", load: () => import("./commands/morning.ts") },
   ps: { group: "Inspect", load: () => import("./commands/ps.ts") },
+  top: { group: "Inspect", load: () => import("./commands/top.ts") },
   dashboard: { group: "Inspect", load: () => import("./commands/dashboard.ts") },
   units: { group: "Inspect", load: () => import("./commands/units.ts") },
   show: { group: "Inspect", load: () => import("./commands/show.ts") },

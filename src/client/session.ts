@@ -40,7 +40,7 @@ export async function openSession(o: SessionOptions): Promise<Session | null> {
 
 class DaemonSession implements Session {
   readonly #daemon: DaemonOptions;
-  readonly #clients: Client[];
+  #clients: Client[];
   /** The connection that tested whether the daemon runs; the first caller gets it. */
   #spare: Client | undefined;
 
@@ -63,7 +63,7 @@ class DaemonSession implements Session {
         "The daemon has stopped. Try again: the next command starts a new one.",
       );
     }
-    this.#clients.push(client);
+    this.#clients = [...this.#clients.filter(({ isLost }) => !isLost), client];
     return client;
   }
 

@@ -140,6 +140,7 @@ describe("every command", () => {
         "units output",
         "units stop",
         "tools",
+        "top",
         "trust",
         "undo",
         "version",
@@ -382,7 +383,7 @@ describe("the root", () => {
   });
 
   test("a planned command is unknown", async () => {
-    for (const name of ["mcp", "top"]) {
+    for (const name of ["mcp", "shell"]) {
       expect((await run(name)).code).toBe(64);
     }
   });

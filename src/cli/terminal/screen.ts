@@ -35,6 +35,11 @@ const MAX_RESIZING_MS = 1000;
 /** Longer than tmux waits before it reports a new size. */
 const SETTLE_MS = 300;
 
+/** Another screen of the terminal, without a scroll-back; the one before comes back with all it showed. */
+const FULL = "\u001b[?1049h\u001b[H\u001b[2J";
+const FULL_END = "\u001b[?1049l";
+const TOP = "\u001b[H\u001b[2J";
+
 const SYNC = "\u001b[?2026h";
 const SYNC_END = "\u001b[?2026l";
 const HIDE_CURSOR = "\u001b[?25l";
@@ -67,8 +72,11 @@ export class Screen {
   #closed = false;
   #closing: Promise<void> | undefined;
   readonly #title = new WindowTitle();
+  /** The live region is the whole window, on a screen of its own. */
+  readonly #isFull: boolean;
 
-  private constructor(terminal: Terminal, env: Io["env"], clock: Clock) {
+  private constructor(terminal: Terminal, env: Io["env"], clock: Clock, isFull: boolean) {
+    this.#isFull = isFull;
     this.#terminal = terminal;
     this.#clock = clock;
     this.#reflow = new Reflow(terminal, env, clock);
@@ -80,11 +88,14 @@ export class Screen {
   }
 
   /** Fails with INVALID when stdout or stderr is not a terminal. */
-  static open(io: Pick<Io, "terminal" | "env">, { clock }: { clock: Clock }): Screen {
+  static open(
+    io: Pick<Io, "terminal" | "env">,
+    { clock, full = false }: { clock: Clock; full?: boolean },
+  ): Screen {
     const terminal = io.terminal();
     if (terminal === null)
       throw new SyscallError("INVALID", "the screen needs stdout and stderr at a terminal");
-    return new Screen(terminal, io.env, clock);
+    return new Screen(terminal, io.env, clock, full);
   }
 
   get columns(): number {
@@ -168,7 +179,7 @@ export class Screen {
     this.#uncommitted.push(...last);
     this.#view = () => ({ lines: [] });
     if (!this.#lent) {
-      await this.#reflow.known(this.#terminal.size(), this.#drawn);
+      if (!this.#isFull) await this.#reflow.known(this.#terminal.size(), this.#drawn);
       this.#draw({ must: true });
       this.#terminal.write(this.#modesEnd());
     }
@@ -193,6 +204,11 @@ export class Screen {
     this.#lent = true;
     this.#cancelTimers();
     const frame = new FrameWriter();
+    if (this.#isFull) {
+      const text = this.#modesEnd();
+      this.#drawn = null;
+      return text;
+    }
     if (this.#drawn !== null) frame.toTop(this.#rowsAbove(this.#drawn, this.#terminal.size()));
     this.#takeUncommitted(frame, this.#terminal.size());
     if (this.#drawn !== null) frame.add(ERASE_BELOW);
@@ -209,7 +225,7 @@ export class Screen {
   #modesEnd(): string {
     const cursor = this.#cursorShown ? "" : SHOW_CURSOR;
     this.#cursorShown = true;
-    return cursor + this.#title.restore();
+    return cursor + this.#title.restore() + (this.#isFull && this.#drawn !== null ? FULL_END : "");
   }
 
   #draw({ must = false, settle = false } = {}): void {
@@ -242,7 +258,8 @@ export class Screen {
    */
   #withCursor({ lines, cursor }: Frame, settle: boolean): Frame {
     this.#settling?.cancel();
-    if (cursor === undefined || !this.#reflow.sizeComesLate || settle) return { lines, cursor };
+    if (cursor === undefined || this.#isFull || !this.#reflow.sizeComesLate || settle)
+      return { lines, cursor };
     if (this.#isCursorAt(cursor) && sameLines(lines, this.#drawn?.lines)) return { lines, cursor };
     this.#settling = this.#clock.timer(SETTLE_MS, () => this.#draw({ settle: true }));
     return { lines: lines.map((line, row) => (row === cursor.row ? withCursor(line, cursor.column) : line)) };
@@ -253,7 +270,9 @@ export class Screen {
     if (this.#waiting) return true;
     const until = this.#terminal.isBehind
       ? this.#terminal.drained()
-      : this.#reflow.known(this.#terminal.size(), this.#drawn);
+      : this.#isFull
+        ? null
+        : this.#reflow.known(this.#terminal.size(), this.#drawn);
     if (until === null) return false;
     this.#waiting = true;
     until.then(() => {
@@ -266,7 +285,7 @@ export class Screen {
   /** The view's frame, made safe and cut to the size. */
   #frame(size: TerminalSize): Frame {
     const { lines, cursor } = this.#view(size);
-    const most = Math.max(1, size.rows - 1);
+    const most = Math.max(1, this.#isFull ? size.rows : size.rows - 1);
     const skipped = Math.max(0, lines.length - most);
     const shown = this.#shown(lines.slice(skipped), size.columns);
     const row = (cursor?.row ?? -1) - skipped;
@@ -290,12 +309,15 @@ export class Screen {
   /** Moves to the top of the region. Returns what is drawn there now. */
   #regionTop(frame: FrameWriter, size: TerminalSize): readonly string[] {
     const drawn = this.#drawn;
+    if (this.#isFull && (drawn === null || isResized(drawn, size))) {
+      frame.add(drawn === null ? FULL : TOP);
+      return [];
+    }
     if (drawn === null) {
       frame.startLine(size.columns);
       return [];
     }
-    const resized = drawn.size.columns !== size.columns || drawn.size.rows !== size.rows;
-    if (!resized) {
+    if (!isResized(drawn, size)) {
       frame.at(drawn.row, Math.max(1, drawn.lines.length) + drawn.below);
       return drawn.lines;
     }
@@ -335,6 +357,10 @@ export class Screen {
     this.#cursorShown = cursor;
     this.#terminal.write(SYNC + before + text + (cursor ? SHOW_CURSOR : "") + SYNC_END);
   }
+}
+
+function isResized({ size: before }: Region, size: TerminalSize): boolean {
+  return before.columns !== size.columns || before.rows !== size.rows;
 }
 
 function sameLines(one: readonly string[], other: readonly string[] | undefined): boolean {

@@ -33,6 +33,7 @@ function words(svg: string): string[] {
       .map(([, , text = ""]) => text)
       .join(" ")
       .replaceAll(/\b\d+(\.\d+)?(ms|s)\b|\b\d+m\d\ds\b/g, "TIME")
+      .replaceAll(/\b\d\d:\d\d:\d\d\b/g, "TIME")
       .replaceAll(/[\u2800-\u28ff]/g, "SPINNER")
       .replaceAll(/\b\d+(\.\d+)?k?(?= tokens| in context)/g, "COUNT")
       .replaceAll(/\bprocess \d+/g, "process PID")
@@ -130,6 +131,40 @@ test("the picture of a conversation: a message waits for the next step", async (
   await terminal.until((text) => text.includes("What was wrong") && !text.includes("running"));
   terminal.type("\u0015\u0004");
   await terminal.done;
+});
+
+test("the picture of all runs: one waits for an answer, one works with two agents", async () => {
+  await using machine = machineWithRun();
+  machine.write("asks.yaml", "responses: [{ tool_calls: [{ name: Bash, input: { command: git push } }] }]");
+  machine.write("short.yaml", "responses: [{ text: It is done. }]");
+  const spawn = (script: string, ...args: string[]) =>
+    machine.ok(["spawn", "--provider", "replay", "--model", script, ...args]);
+  await spawn("short.yaml", "write the release notes");
+  machine.write("long.yaml", "responses: [{ tool_calls: [{ name: Bash, input: { command: ls } }] }]");
+  await machine.run([
+    "spawn",
+    "--provider",
+    "replay",
+    "--model",
+    "long.yaml",
+    "--max-steps",
+    "1",
+    "sort them",
+  ]);
+  machine.write("go", "");
+  await spawn("script.yaml", "--detach", "fix the failing test");
+  await spawn("asks.yaml", "--detach", "publish it", "--ask", "Bash(git push *)", "--on-ask", "park");
+  await using terminal = machine.terminal(["top"], { columns: 80, rows: 24 });
+  const settled = [/Waiting for you 1/, /Agent Look/, /other .* Bash until/, /└.*completed/, /Done 1/];
+  await terminal.until((text) => settled.every((one) => one.test(text)));
+  terminal.type("\u001b[B\u001b[B");
+  await terminal.until(/❯ \d+/);
+  terminal.type("l");
+  await terminal.until(/call +Bash until/);
+  picture("top", "All runs in a window", terminal);
+  terminal.type("q");
+  await terminal.done;
+  machine.write("now", "");
 });
 
 test("the picture of rnix demo", async () => {
