@@ -19,7 +19,7 @@ export interface Taint {
   policy: Exclude<TaintPolicy, "auto">;
   /** All of it came from this device: the device's own tools are not asked for. */
   device?: string;
-  /** Its programs are in a sandbox. */
+  /** Its programs are in a sandbox, and a list names all that their network reaches. */
   confined?: true;
 }
 

@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, test } from "bun:test";
+import { installed } from "../support/installed.ts";
 import { Machine } from "./support/machine.ts";
 import { mcpJson, mcpServer } from "./support/mcp.ts";
 import { toolResults } from "./support/requests.ts";
@@ -46,6 +47,20 @@ describe("a run that has read text of others", () => {
       `web: WebFetch ${page}; what acts outside is asked for`,
     );
   });
+
+  test.if(installed("bwrap", "nsenter"))(
+    "runs commands in a sandbox unasked only if its network is a list",
+    async () => {
+      await using home = machine();
+      home.write("x.sh", "echo ran\n");
+      const model = await home.play({ "read it": [FETCH, bash("sh x.sh"), says("done")] });
+      const sandbox = ["read it", "--sandbox", "required", "--allow", "Bash,WebFetch"];
+      await verdict(home, sandbox);
+      expect(toolResults(model.last).at(-1)).toContain("there is no person to ask");
+      await verdict(home, [...sandbox, "--network", `127.0.0.1:${server.port}`]);
+      expect(toolResults(model.last).at(-1)).toBe("ran");
+    },
+  );
 
   test("may call the one server that all the text came from", async () => {
     await using home = machine();

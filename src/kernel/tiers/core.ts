@@ -1,6 +1,7 @@
 /** The first tier of the kernel's parts: what every other part uses. */
 
 import type { Taint } from "../../lib/taint.ts";
+import { deniesByDefault } from "../../proxy/host-rules.ts";
 import { isWhole } from "../../sandbox/level.ts";
 import { TreeBudget } from "../budget/budget.ts";
 import { ContextManager } from "../context-manager.ts";
@@ -100,7 +101,8 @@ export function buildCore(ports: KernelPorts) {
 }
 
 function taintPolicy({ spec: { opts } }: Process): Pick<Taint, "policy" | "confined"> {
-  const { taint = "auto", attended, confinement } = opts;
+  const { taint = "auto", attended, confinement, network } = opts;
   const policy = taint === "auto" ? (attended ? "off" : "ask") : taint;
-  return { policy, confined: (confinement && isWhole(confinement)) || undefined };
+  const isConfined = confinement && isWhole(confinement) && deniesByDefault(network);
+  return { policy, confined: isConfined || undefined };
 }
