@@ -11,14 +11,19 @@ import { type Blame, redirected, reported, unreachable } from "./failure.ts";
  * key and conversation go only to the address they were meant for. It turns into errors what packages do not handle:
  * an unreachable server, a web page, an error document instead of a stream, an answer too large or nested too deeply.
  * `onBytes` is called whenever a part of an answer has arrived. `env` is the run's environment, which may name a proxy.
+ * `traceparent` becomes a header.
  */
 export function requestFetch(
   streams: boolean,
   blame: Blame,
   env: Readonly<Record<string, string>>,
   onBytes: () => void,
+  traceparent?: string,
 ): typeof fetch {
-  const request = async (input: Input, init?: RequestInit): Promise<Response> => {
+  const request = async (input: Input, given?: RequestInit): Promise<Response> => {
+    const headers = traceparent === undefined ? undefined : new Headers(given?.headers);
+    headers?.set("traceparent", traceparent ?? "");
+    const init = headers ? { ...given, headers } : given;
     const response = bounded(await reach(input, init, blame, env), streams, blame, onBytes);
     const location = response.headers.get("location");
     if (response.status >= 300 && response.status < 400 && location !== null) {

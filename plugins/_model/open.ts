@@ -66,7 +66,7 @@ export function openModel(context: OpenContext, { name, models, connect }: HttpD
       model: await connection.languageModel({
         model: request.model,
         key,
-        fetch: requestFetch(streams, blame, context.env, () => onBytes()),
+        fetch: requestFetch(streams, blame, context.env, () => onBytes(), request.traceparent),
       }),
       options: connection.options(options, request),
       blame,

@@ -350,9 +350,10 @@ function uriOf(subpath: string): string {
   return /^[a-z][a-z0-9+.-]*%3A/i.test(uri) ? decodeURIComponent(uri) : uri;
 }
 
-/** The key of the call, for a server that drops the second of two calls with one key. */
-function keyOf({ call }: OpenContext): { _meta?: Record<string, string> } {
-  return call === undefined ? {} : { _meta: { [CALL_KEY]: call.key } };
+/** The key of the call, for a server that drops the second of two calls with one key, and its trace. */
+function keyOf({ call, env }: OpenContext): { _meta?: Record<string, string> } {
+  const { TRACEPARENT: traceparent } = env;
+  return call === undefined ? {} : { _meta: { [CALL_KEY]: call.key, ...(traceparent && { traceparent }) } };
 }
 
 function progress({ output }: OpenContext) {

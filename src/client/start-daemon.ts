@@ -96,13 +96,13 @@ export function raiseRequestLimit(): void {
 }
 
 /**
- * The daemon's environment: paths and settings of its runtime only. It has no key and no BUN_* variable of the starting
- * command, because every run brings its own. Nothing in it marks the daemon as part of a run (RNIX_UNIT and the like).
+ * The daemon's environment: paths, settings of its runtime and of telemetry. It has no key of a provider and no BUN_*
+ * variable of the starting command, because every run brings its own. Nothing in it marks the daemon as part of a run (RNIX_UNIT and the like).
  */
 export function daemonEnv(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
   const kept: Record<string, string> = { ...RUNTIME };
   for (const [name, value] of Object.entries(env)) {
-    if (value !== undefined && (isPlain(name) || OWN.has(name))) kept[name] = value;
+    if (value !== undefined && (isPlain(name) || OWN.has(name) || name.startsWith(OTEL))) kept[name] = value;
   }
   return kept;
 }
@@ -120,6 +120,9 @@ const RUNTIME = {
   BUN_JSC_useFTLJIT: "0",
   [REQUESTS_VARIABLE]: String(DAEMON_REQUESTS),
 };
+
+/** Where telemetry is sent, which the daemon does for all runs. */
+const OTEL = "OTEL_";
 
 /** Variables that only a daemon reads. */
 const OWN: ReadonlySet<string> = new Set(["RNIX_DATA_DIR", "RNIX_LOG"]);

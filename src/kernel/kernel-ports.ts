@@ -57,6 +57,8 @@ export interface KernelPorts {
   openRequests?: number;
   /** Ms that a stock plugin's mount stays open without a user; absent: 0. */
   mountsKeptMs?: number;
+  /** Whether programs, model requests and MCP calls get a `traceparent` of their run's trace. */
+  traces?: boolean;
   /** Whether a waker resumes suspended runs; their records say so. */
   wakes?: boolean;
   /** What the server does for questions to a person; absent: nothing is stored for a project. */

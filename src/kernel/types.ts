@@ -10,7 +10,7 @@ import type {
   SkillInfo,
 } from "../options/definitions.ts";
 import type { OptionValues, ProcessOptions } from "../options/option-types.ts";
-import type { Effort, ImageRef, SyscallError, Usage } from "../plugin/index.ts";
+import type { Effort, ImageRef, LLMAnswer, Message, SyscallError, Usage } from "../plugin/index.ts";
 import type { BoundSecret } from "../proxy/bound-secret.ts";
 import type { AskVerdict } from "../run/ask-schema.ts";
 import type { Sandbox } from "../sandbox/level.ts";
@@ -235,8 +235,21 @@ export interface KernelCallbacks {
   onError(pid: PID, error: SyscallError): void;
   /** A model request was charged, also one that failed. */
   onUsage?(pid: PID, paid: PaidRequest): void;
+  /** A model has answered a step, or its request has failed. */
+  onAnswer?(pid: PID, answer: ModelAnswer): void;
   /** A tool call has ended. */
   onCall?(pid: PID, step: number, call: ToolCallRecord): void;
+}
+
+/** The answer of a model to a step. `ts`: when the step began. `messages`: the new ones of the step. */
+export interface ModelAnswer extends Partial<Pick<LLMAnswer, "usage" | "stop_reason">> {
+  step: number;
+  ts: string;
+  provider: ProviderChoice;
+  messages: readonly Message[];
+  message?: Message;
+  /** Why there is none. */
+  error?: SyscallError;
 }
 
 /** What a model request has used. `cost_usd`: undefined if it is not known. */

@@ -100,6 +100,8 @@ export interface LLMRequest {
    * checks the answer.
    */
   output_schema?: object;
+  /** W3C Trace Context, for a header of the request. Set where telemetry is on. */
+  traceparent?: string;
 }
 
 /**

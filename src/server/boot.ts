@@ -1,6 +1,5 @@
 /** Builds the server, part by part. */
 
-import { Instruments } from "../telemetry/instruments.ts";
 import { commit, version } from "../version.ts";
 import { openCron } from "./boot/cron.ts";
 import { lazyDashboard } from "./boot/dashboard.ts";
@@ -11,9 +10,9 @@ import type { BootOptions } from "./boot/options.ts";
 import { openPlanner } from "./boot/planner.ts";
 import { openProjects } from "./boot/projects.ts";
 import { openRecords } from "./boot/records.ts";
+import { openReporting } from "./boot/reporting.ts";
 import { startServices } from "./boot/services.ts";
 import { ProjectCatalog } from "./catalog/project-catalog.ts";
-import { runCounts } from "./daemon/run-counts.ts";
 import type { BootedServer, Services } from "./services.ts";
 
 /** How long boot waits for the sweep of programs. A program may use its whole grace, and the first client waits. */
@@ -41,9 +40,11 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
     const projects = closing(openProjects(options, machine));
     const planner = openPlanner(machine, records, projects, port);
     const cron = openCron({ options, machine, records, projects, spawn: planner, port });
-    const started = startKernel(options, machine, records, projects, planner, cron, port);
-    const instruments = new Instruments();
-    started.events.add(runCounts(instruments, (pid) => started.kernel.processes.identity(pid)));
+    const reporting = await openReporting(options, machine, port);
+    if (reporting) closing(reporting);
+    const { callbacks = [], traces = false } = reporting ?? {};
+    const started = startKernel(options, machine, records, projects, planner, cron, port, traces);
+    for (const listener of callbacks) started.events.add(listener);
     const services = closing(startServices(options, machine, records, planner, started, cron));
     await machine.swept(SWEEP_WAIT_MS);
     const page = closing(lazyDashboard(options, () => system, machine.clock));
@@ -82,7 +83,7 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
       host,
       ownerOf: (pid) => children.ownerOf(pid),
       strays: () => children.orphans(),
-      instruments,
+      ...(reporting && { instruments: reporting.instruments }),
       dashboard: options.daemon ? page.open : undefined,
       procFeed: options.daemon ? page.feed : undefined,
       logger,

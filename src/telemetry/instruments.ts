@@ -51,7 +51,7 @@ const OVERFLOW: Labels = { "otel.metric.overflow": "true" };
 /** Counts in memory: it costs a run next to nothing, and nothing of it is on disk. */
 export class Instruments {
   readonly #points = new Map<InstrumentName, Map<string, Point>>();
-  /** Whether something was added since `points` was last read. */
+  /** Whether something was added since it was set to false. */
   changed = false;
 
   add(name: InstrumentName, value: number, labels: Labels = {}): void {
@@ -67,6 +67,11 @@ export class Instruments {
 
   points(name: InstrumentName): readonly Point[] {
     return [...(this.#points.get(name)?.values() ?? [])];
+  }
+
+  /** Instruments to which something was added. */
+  all(): [InstrumentName, Point[]][] {
+    return [...this.#points].map(([name, points]) => [name, [...points.values()]]);
   }
 
   #point(name: InstrumentName, labels: Labels, bounds: number): Point {

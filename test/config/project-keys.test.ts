@@ -44,11 +44,11 @@ describe("the table of project keys", () => {
     expect(Object.keys(rules).filter((key) => !paths.includes(key) && !NOT_KEYS.includes(key))).toEqual([]);
   });
 
-  test("says of secrets and of the settings of the daemon that they are the user's alone, and of no others", () => {
+  test("says of mappings of the user and of the settings of the daemon that they are the user's alone, and of no others", () => {
     const rows = projectKeyRows().filter((row) => row.file === ".rnix/config.yaml");
     const alone = rows.filter((row) => row.class === "yours alone").map(({ key }) => key);
     const ofDaemon = Object.entries(SETTINGS).filter(([, { scope }]) => scope === "user");
-    const others = alone.filter((key) => !/^secrets\b/.test(key));
+    const others = alone.filter((key) => !/^(?:secrets|telemetry)\b/.test(key));
     expect(others.toSorted()).toEqual(ofDaemon.map(([key]) => key).toSorted());
     expect(alone).toContain("secrets");
   });

@@ -38,6 +38,10 @@ const EXAMPLE_NAMES: Record<string, string[]> = {
   "docs/configuration.md": ["UID"],
   "docs/mcp.md": ["context_servers"],
   "docs/providers.md": ["top_k"],
+  // Their names are put together of a signal and a word.
+  "docs/telemetry.md": ["HEADERS", "COMPRESSION"]
+    .map((word) => `OTEL_EXPORTER_OTLP_${word}`)
+    .concat("OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER"),
 };
 const DOCUMENTS = ["README.md", "bench/README.md", ...new Bun.Glob("docs/*.md").scanSync(ROOT)].sort();
 

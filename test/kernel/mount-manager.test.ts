@@ -443,7 +443,10 @@ describe("a mount of several processes", () => {
     const table = new Mountable();
     await using h = new KernelHarness({ model: silent, mounts: [table.type] });
     await started(h, "a", { mounts: [one], env: { PATH: "/bin", PWD: "/p", SHLVL: "1" } });
-    await started(h, "b", { mounts: [one], env: { PATH: "/bin", PWD: "/p/src", OLDPWD: "/p", SHLVL: "2" } });
+    await started(h, "b", {
+      mounts: [one],
+      env: { PATH: "/bin", PWD: "/p/src", OLDPWD: "/p", SHLVL: "2", TRACEPARENT: "00-a-b-01" },
+    });
     expect(table.open).toBe(1);
   });
 

@@ -7,11 +7,12 @@ import type { Setting } from "../../options/setting.ts";
 import { isSetting, SETTINGS, type SettingKey, type SettingValues } from "../../options/settings.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { type ConfigSources, refuseEscape } from "../config-sources.ts";
-import { formatLimit, limit, list, mapping, strict, text, variable } from "../files/values.ts";
+import { formatLimit, limit, list, strict } from "../files/values.ts";
 import { type Checked, readYaml, yamlError } from "../files/yaml.ts";
 import type { Project } from "../project/project.ts";
 import { asksTrust, classOf } from "../trust/project-keys.ts";
 import { alwaysPart } from "../trust/trust.ts";
+import { OWN_KEYS, OWN_SETTINGS, type OwnKey, OwnSettings } from "./own-settings.ts";
 import {
   askedWords,
   shownWord,
@@ -33,8 +34,8 @@ export interface Settings {
   allowAlways: AlwaysRule[];
   /** The settings of each plugin, by its name: the project's keys over the user's. */
   plugins: Record<string, Record<string, unknown>>;
-  /** The user's secrets for hosts, by the name of their variable. */
-  secrets: SecretSettings;
+  /** The settings that are mappings and the user's alone. */
+  own: OwnSettings;
   /** What was left out because the project is not trusted, for the user to read. */
   withheld: string[];
   /** What trust is asked for in the project's file, trusted or not. */
@@ -99,7 +100,7 @@ export async function loadSettings(configSources: SettingsSources): Promise<Sett
       ...yourRules,
       ...(own ? alwaysRules(own) : []).filter(({ rule }) => !refused.has(alwaysPart(rule))),
     ],
-    secrets: user?.value.secrets ?? {},
+    own: user?.value.own ?? {},
     plugins: mergePlugins(user?.value.plugins, refused.has(CONFIG_PLUGINS) ? undefined : own?.value.plugins),
     withheld: withheld.map(({ says, file }) => `${says} in ${file}`),
     asked,
@@ -115,7 +116,7 @@ export function defaultSettings(): Settings {
     words: WORD_DEFAULTS,
     allowAlways: [],
     plugins: {},
-    secrets: {},
+    own: {},
     withheld: [],
     asked: [],
     sources: new Map(),
@@ -123,7 +124,7 @@ export function defaultSettings(): Settings {
 }
 
 /** The rows of `rnix config`: every setting with its value, default and source. */
-export function describeSettings({ values, words, allowAlways, secrets, sources }: Settings): SettingLine[] {
+export function describeSettings({ values, words, allowAlways, own, sources }: Settings): SettingLine[] {
   const ofWords = WORD_KEYS.map((key): SettingLine => {
     const [value, usual] = [shownWord(words[key]), shownWord(WORD_DEFAULTS[key])];
     const source = sources.get(key) ?? "default";
@@ -148,15 +149,12 @@ export function describeSettings({ values, words, allowAlways, secrets, sources 
     about: "rules whose calls no person is asked for, such as Bash(make *)",
     scope: "run",
   };
-  const bound: SettingLine = {
-    key: SECRETS,
-    value: `{${Object.keys(secrets).join(", ")}}`,
-    default: "{}",
-    source: sources.get(SECRETS) ?? "default",
-    about: "secrets that programs use by a placeholder, and only their hosts get",
-    scope: "user",
-  };
-  return [...ofLimits, ...ofWords, always, bound];
+  const ofOwn = OWN_KEYS.map((key): SettingLine => {
+    const value = `{${Object.keys(own[key] ?? {}).join(", ")}}`;
+    const source = sources.get(key) ?? "default";
+    return { key, value, default: "{}", source, about: OWN_SETTINGS[key].about, scope: "user" };
+  });
+  return [...ofLimits, ...ofWords, always, ...ofOwn];
 }
 
 /** Whether `limit` is larger than `than`. null is no limit. */
@@ -192,24 +190,6 @@ const Plugins = z.lazy(() =>
   }),
 );
 
-const SECRETS = "secrets";
-
-/** Secrets that the proxy of a run sends to their hosts, by the name of their variable. */
-export const SecretSettings = z.lazy(() =>
-  mapping(
-    "variables",
-    strict({
-      /** `env`: the variable itself; else a file. */
-      from: z
-        .string()
-        .regex(/^(?:env|[~/].*)$/, 'expected "env", or the path of a file that begins with / or ~/'),
-      hosts: list("hosts", text("a host such as api.example.com")).min(1, "expected at least one host"),
-    }),
-    variable("expected the name of a variable"),
-  ),
-);
-type SecretSettings = z.infer<typeof SecretSettings>;
-
 /** The row of this file in the table of what a project may set. */
 const FILE = ".rnix/config.yaml";
 const KEYS = Object.keys(SETTINGS).filter(isSetting);
@@ -220,9 +200,9 @@ export const ConfigFile = z.lazy(() =>
     ...wordSchema(),
     [ALLOW_ALWAYS]: Rules.optional(),
     plugins: Plugins.optional(),
-    [SECRETS]: SecretSettings.optional(),
-  }).transform(({ plugins, allow_always, secrets, ...others }) => ({
-    secrets: SecretSettings.optional().parse(secrets),
+    ...Object.fromEntries(OWN_KEYS.map((key) => [key, OWN_SETTINGS[key].schema.optional()])),
+  }).transform(({ plugins, allow_always, ...others }) => ({
+    own: OwnSettings.parse(others),
     allow_always: Rules.optional().parse(allow_always),
     plugins: Plugins.optional().parse(plugins),
     words: WordFile.parse(others),
@@ -234,21 +214,20 @@ export const ConfigFile = z.lazy(() =>
 
 type ConfigFile = Checked<typeof ConfigFile>;
 type Values = Map<SettingKey, Limit>;
-type Key = SettingKey | WordKey | typeof ALLOW_ALWAYS | typeof SECRETS;
+type Key = SettingKey | WordKey | typeof ALLOW_ALWAYS | OwnKey;
 
 /** `project`: whose file it is; null for the user's. */
 async function readConfig(file: string, project: Project | null): Promise<ConfigFile | null> {
   if (project) refuseEscape(file, project);
   const read = await readYaml(ConfigFile, file);
-  const keys = [...(read?.value.numbers ?? []), ...(read?.value.secrets ? [{ key: SECRETS }] : [])];
-  const misplaced = project && keys.find(({ key }) => classOf(FILE, key) === "yours alone");
+  const owned = OWN_KEYS.filter((key) => read?.value.own[key] !== undefined);
+  const keys = [...(read?.value.numbers.map(({ key }) => key) ?? []), ...owned];
+  const misplaced = project && keys.find((key) => classOf(FILE, key) === "yours alone");
   if (read && misplaced) {
-    throw yamlError(
-      read.text,
-      [misplaced.key],
-      `"${misplaced.key}" belongs into ~/.config/rnix/config.yaml: ${misplaced.key === SECRETS ? "secrets are yours" : "one daemon serves all projects"}`,
-      "key",
-    );
+    const why = owned.find((key) => key === misplaced);
+    const because = why ? OWN_SETTINGS[why].why : "one daemon serves all projects";
+    const message = `"${misplaced}" belongs into ~/.config/rnix/config.yaml: ${because}`;
+    throw yamlError(read.text, [misplaced], message, "key");
   }
   return read;
 }
@@ -269,7 +248,7 @@ function apply(
     values.set(key, number);
     note(key);
   }
-  if (value.secrets) note(SECRETS);
+  for (const key of OWN_KEYS) if (value.own[key] !== undefined) note(key);
   const rules = value.allow_always;
   if (rules && !(rules.length > 0 && rules.every((rule) => refused.has(alwaysPart(rule)))))
     note(ALLOW_ALWAYS);

@@ -30,6 +30,10 @@ export const PROJECT_KEYS = {
     ...trusted("you are asked for these calls; a rule of your own answer counts", "allow_always"),
     ...trusted("plugins get your settings alone", "plugins"),
     ...userOnly("secrets", "secrets.*.from", "secrets.*.hosts"),
+    ...userOnly(
+      ...["telemetry", "telemetry.endpoint", "telemetry.protocol"],
+      ...["telemetry.service_name", "telemetry.content"],
+    ),
   },
   ".rnix/providers.yaml": {
     ...trusted("your choice of provider counts", "default_provider"),

@@ -6,10 +6,12 @@ import { SIGINT, SIGTERM } from "../../lib/signals.ts";
 import type { DaemonSnapshot } from "../../plugin/index.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import { Process } from "../process/process.ts";
+import { tracedEnv } from "../process/traced-env.ts";
 import { killed } from "../process/verdict.ts";
 import type { ProcessManager } from "../process-manager.ts";
 import { hasEnded, resultOf, type SavedRun } from "../resume/saved-run.ts";
 import type { Processes } from "../tiers/processes.ts";
+import { callKey } from "../tools/open-calls.ts";
 import type { AgentInfo, ChildRequest, PID, ProcInfo, SpawnOpts } from "../types.ts";
 import type { RunResumer } from "./run-resumer.ts";
 
@@ -197,11 +199,15 @@ export class ChildAgents {
     as: Pick<SpawnOpts, "uuid" | "parentCall">,
     signal: AbortSignal,
   ): Promise<Process> {
-    const { table, processes, planChild, watchers } = this.#parts;
+    const { table, processes, planChild, traces, watchers } = this.#parts;
     await this.#slot(parent, signal);
     parent.spec.budget.requireRoom(parent.elapsedMs);
     const { agent, opts, notices } = await planChild(parent.uuid, wish);
-    const pid = await processes.spawn(wish.intent, agent, { ...opts, ...as, notices, parentPid: parent.pid });
+    const { uuid, run } = parent;
+    const call = as.parentCall === undefined ? undefined : callKey(uuid, run.step, as.parentCall);
+    const env = traces ? tracedEnv(parent, call) : opts.env;
+    const own = { ...opts, ...as, env, notices, parentPid: parent.pid };
+    const pid = await processes.spawn(wish.intent, agent, own);
     for (const notice of notices) watchers.notice(parent, `Agent: ${notice}`);
     return table.get(pid);
   }

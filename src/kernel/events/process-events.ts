@@ -10,7 +10,7 @@ import type { RunningCall } from "../process/process-activity.ts";
 import { CallOutput } from "../process/process-activity.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import { type Watched, Watcher } from "../process/watchers.ts";
-import type { KernelCallbacks, PaidRequest } from "../types.ts";
+import type { KernelCallbacks, ModelAnswer, PaidRequest } from "../types.ts";
 import { joinEvents, supersedes } from "./coalesce-events.ts";
 import { callEntry, resultEntry } from "./log-entry.ts";
 
@@ -115,6 +115,11 @@ export class ProcessEvents {
   doing(proc: Process, kind: Activity["kind"], text: string, untilMs: number | null = null): void {
     const phase = { kind, text, since_ms: this.#ports.clock.now(), until_ms: untilMs };
     if (proc.activity.enter(phase)) this.#changed(proc);
+  }
+
+  answered(proc: Process, answer: Omit<ModelAnswer, "step" | "provider">): void {
+    const { provider } = proc.model;
+    this.#ports.callbacks?.onAnswer?.(proc.pid, { step: proc.run.step, provider, ...answer });
   }
 
   /** A tool call begins. */

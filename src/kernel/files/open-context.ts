@@ -27,6 +27,7 @@ import type { RunNetworks } from "../network/run-networks.ts";
 import type { OpenAs } from "../permission/file-grant.ts";
 import type { ServedTools } from "../process/live-state.ts";
 import type { Process } from "../process/process.ts";
+import { tracedEnv } from "../process/traced-env.ts";
 import { callKey } from "../tools/open-calls.ts";
 import type { EffectWindows } from "./effect-windows.ts";
 import { programPolicy } from "./program-policy.ts";
@@ -39,7 +40,7 @@ const MAX_ITEM = 200;
 interface OpenContextPorts
   extends Pick<
     KernelPorts,
-    "children" | "userDataDir" | "guarded" | "sandboxing" | "history" | "search" | "schedule"
+    "children" | "userDataDir" | "guarded" | "sandboxing" | "history" | "search" | "schedule" | "traces"
   > {
   /** The service `ask` for one open file, until `signal` fires. */
   ask(proc: Process, callId: string | undefined, signal: AbortSignal): Ask;
@@ -95,6 +96,7 @@ export class OpenContexts {
   ): OpenContext {
     const { opts } = proc.spec;
     const call = as.kind === "tool" ? callOf(proc, as) : undefined;
+    const env = this.#ports.traces ? tracedEnv(proc, call?.key) : opts.env;
     return {
       process: {
         pid: proc.pid,
@@ -109,7 +111,7 @@ export class OpenContexts {
       cwd: opts.cwd,
       folders: [...(opts.folders ?? []), ...proc.permissions.opened.map(({ dir }) => dir)],
       guarded: this.guarded(proc),
-      env: opts.env,
+      env,
       ...(isLimited(opts.network) && { network: opts.network }),
       policy: programPolicy(proc),
       call,
@@ -182,7 +184,10 @@ export class OpenContexts {
       const units = this.#ports.units(proc, call?.tool);
       services.units = {
         ...units,
-        start: async (request) => units.start((await this.#confined(proc, quiet(request))).request),
+        start: async (request) => {
+          const env = { ...(this.#ports.traces && tracedEnv(proc, call?.key)), ...request.env };
+          return units.start((await this.#confined(proc, quiet({ ...request, env }))).request);
+        },
       };
     }
     if (entry.needs.includes("ask")) services.ask = this.#ports.ask(proc, call?.id, signal);
@@ -229,7 +234,8 @@ export class OpenContexts {
     call: string | undefined,
     callKey?: string,
   ): Promise<Child> {
-    const env = { ...proc.spec.opts.env, ...request.env };
+    const own = this.#ports.traces ? tracedEnv(proc, callKey) : proc.spec.opts.env;
+    const env = { ...own, ...request.env };
     const effects = this.#ports.windows.begin(proc, "program");
     let over = effects;
     try {

@@ -79,7 +79,7 @@ class ReasoningLoop implements AnswerEvents {
     this.#compactor = new Compactor(parts, proc);
     this.#finalAnswer = new FinalAnswer(parts, proc);
     this.#turns = new Turns(parts, proc);
-    this.#next = new NextRequest(parts.ctx, proc);
+    this.#next = new NextRequest(parts, proc);
     this.#recorder = new StepRecorder(parts, proc, this.#turns);
     this.end = new TurnEnd(parts, proc, {
       model: this.#model,
@@ -114,6 +114,7 @@ class ReasoningLoop implements AnswerEvents {
     } catch (thrown) {
       if (proc.stopped) throw thrown;
       if (proc.work.interrupted) return this.#interruptedAnswer();
+      if (isModelFailure(thrown)) this.#recorder.failed(this.#ts, thrown.error);
       if (!proc.spec.opts.chat || !isModelFailure(thrown)) throw thrown;
       return this.end.failedTurn(thrown.error.message);
     } finally {
@@ -194,6 +195,9 @@ class ReasoningLoop implements AnswerEvents {
     this.#turns.restore(open.inbox);
     this.#recorder.lastText = message.content;
     this.#parts.waiting.restore(proc, open.waiting);
+    // Their end is not in the journal: nothing else reports it.
+    for (const call of open.settled.values())
+      if (call.state === "unknown") this.#parts.callbacks?.onCall?.(proc.pid, open.step, call);
     const answer: LLMAnswer = {
       content: message.content,
       reasoning,

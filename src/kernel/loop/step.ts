@@ -1,6 +1,7 @@
 /** The request of a step, and its record. */
 
-import type { LLMAnswer, LLMTool, Message } from "../../plugin/index.ts";
+import { chatKey } from "../../lib/trace-context.ts";
+import type { LLMAnswer, LLMTool, Message, SyscallError } from "../../plugin/index.ts";
 import type { Turns } from "../chat/turns.ts";
 import type { ContextManager } from "../context-manager.ts";
 import { recordOrFail } from "../errors/kernel-errors.ts";
@@ -8,6 +9,7 @@ import { textEntry } from "../events/log-entry.ts";
 import type { ModelRequest } from "../llm/model-device.ts";
 import type { Process } from "../process/process.ts";
 import { actionOf, type FinishedStep, stepRecord, usageSoFar } from "../process/step-record.ts";
+import { traceparentFor } from "../process/traced-env.ts";
 import type { Core } from "../tiers/core.ts";
 import { toolForModel } from "../tools/tool-catalog.ts";
 
@@ -19,6 +21,8 @@ export class StepRecorder {
   readonly #proc: Process;
   readonly #turns: Turns;
   #planned: boolean;
+  /** The answer is of a program that calls tools itself: its usage is known at the end of the step. */
+  #isServed = false;
   /** The last text of an answer. */
   lastText = "";
   /** The last text of the user. */
@@ -53,8 +57,23 @@ export class StepRecorder {
         interrupted: answer.interrupted,
       }),
     );
+    this.#isServed = answer.served === true;
+    if (!this.#isServed) this.#answered(ts, message, answer);
     this.log("thought", answer.reasoning);
     this.log("text", answer.content);
+  }
+
+  #answered(ts: string, message: Message, { usage, stop_reason }: LLMAnswer): void {
+    const { unrecorded } = this.#proc.conversation;
+    const at = unrecorded.indexOf(message);
+    const messages = unrecorded.slice(0, at < 0 ? undefined : at);
+    this.#parts.watchers.answered(this.#proc, { ts, message, messages, usage, stop_reason });
+  }
+
+  /** The model has failed, also after all retries. */
+  failed(ts: string, error: SyscallError): void {
+    const messages = [...this.#proc.conversation.unrecorded];
+    this.#parts.watchers.answered(this.#proc, { ts, messages, error });
   }
 
   /** Writes the finished step. `ends`: the answer ends the run, as far as that is known now. */
@@ -65,6 +84,8 @@ export class StepRecorder {
     const { afterCheck, seqs: inbox } = this.#turns;
     // The first message of a chat that began without one.
     if (proc.spec.intent === "") proc.spec.intent = this.userText;
+    if (this.#isServed) this.#answered(made.ts, made.assistant, made.answer);
+    this.#isServed = false;
     recordOrFail(() => proc.record.step(stepRecord(proc, { ...made, action, inbox, afterCheck })));
     proc.run.recorded();
     this.#turns.recorded();
@@ -80,13 +101,15 @@ export class StepRecorder {
 export class NextRequest {
   readonly #ctx: ContextManager;
   readonly #proc: Process;
+  readonly #traces: boolean;
   #tools: LLMTool[] = [];
   /** Tools in the last request. */
   offered: number | undefined;
 
-  constructor(ctx: ContextManager, proc: Process) {
+  constructor({ ctx, traces = false }: Pick<Core, "ctx" | "traces">, proc: Process) {
     this.#ctx = ctx;
     this.#proc = proc;
+    this.#traces = traces;
   }
 
   /** Builds the request. */
@@ -104,6 +127,9 @@ export class NextRequest {
       stream: true,
       effort: proc.model.effort,
       output_schema: proc.spec.opts.output_schema,
+      ...(this.#traces && {
+        traceparent: traceparentFor(proc, chatKey(proc.uuid, proc.run.recordedStep + 1)),
+      }),
     };
   }
 

@@ -123,8 +123,8 @@ export class MountSources {
   }
 }
 
-/** What differs between two shells, or two folders of one, makes no difference to a server. */
-const OF_SHELL: ReadonlySet<string> = new Set(["PWD", "OLDPWD", "SHLVL", "_"]);
+/** What differs between two shells, folders of one, or traces makes no difference to a server. */
+const OF_SHELL: ReadonlySet<string> = new Set(["PWD", "OLDPWD", "SHLVL", "_", "TRACEPARENT"]);
 
 function sorted(env: Record<string, string>): [string, string][] {
   const entries = Object.entries(env).filter(([name]) => !OF_SHELL.has(name));

@@ -159,6 +159,8 @@ const RECORDED_VARIABLES: ReadonlySet<string> = new Set([
   "TERM",
   "TMPDIR",
   "PWD",
+  // Its trace, which a resume continues.
+  "TRACEPARENT",
 ]);
 
 /** The recorded facts of a run's provider, so that a resume can report changes. They contain no key. */

@@ -36,6 +36,10 @@ export class KernelEvents implements Required<KernelListener> {
     for (const listener of this.#listeners) listener.onError?.(...args);
   }
 
+  onAnswer(...args: Parameters<Required<KernelCallbacks>["onAnswer"]>): void {
+    for (const listener of this.#listeners) listener.onAnswer?.(...args);
+  }
+
   onUsage(...args: Parameters<Required<KernelCallbacks>["onUsage"]>): void {
     for (const listener of this.#listeners) listener.onUsage?.(...args);
   }

@@ -39,6 +39,7 @@ export function startKernel(
   planner: SpawnPorts,
   cron: Pick<OpenedCron, "schedule">,
   port: KernelPort,
+  traces: boolean,
 ): StartedKernel {
   const { clock, kernelId, kernelAlive, pids, children } = machine;
   const events = new KernelEvents();
@@ -87,6 +88,7 @@ export function startKernel(
     openRequests: modelRequestLimit(env, descriptorLimit()),
     mountsKeptMs: daemon ? MOUNTS_KEPT_MS : 0,
     wakes: daemon,
+    traces,
     asker: serverAsker({
       userDataDir: user.dataDir,
       workspaces,

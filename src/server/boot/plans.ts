@@ -1,6 +1,6 @@
 /** Plans what requests begin: runs, calls and resumes. Each waits for the init.yaml that it needs. */
 
-import { homeNotice, type UserPaths } from "../../config/environment/paths.ts";
+import { type Env, homeNotice, type UserPaths } from "../../config/environment/paths.ts";
 import type { ProviderChoice } from "../../kernel/types.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import { keepAddress } from "../plan/keep-address.ts";
@@ -22,6 +22,8 @@ interface PlansPorts {
   environment: Record<string, string>;
   /** The notice for runs if the record key could not be saved. */
   keyNotice: string | undefined;
+  /** Where the variables of the daemon send telemetry; null: those of the command are used. */
+  endpoint: string | undefined | null;
   /** Settings of a waiting run that are in memory only. */
   inMemory(uuid: string): InMemorySettings | undefined;
 }
@@ -31,7 +33,8 @@ interface Plans extends Pick<Services, "plan" | "planCall" | "planResume" | "pla
   planResumeIn(run: Run, request: PlacedResume, provider?: ProviderChoice): Promise<SpawnPlan>;
 }
 
-export function makePlans({ user, planner, init, environment, keyNotice, inMemory }: PlansPorts): Plans {
+export function makePlans(ports: PlansPorts): Plans {
+  const { user, planner, init, environment, keyNotice, inMemory } = ports;
   const defaults = { dataDir: user.dataDir, environment, parent: planner.parent };
   const planResumeIn: Plans["planResumeIn"] = async (run, request, provider) => {
     requireOwn(run.info);
@@ -52,7 +55,8 @@ export function makePlans({ user, planner, init, environment, keyNotice, inMemor
         await checkGraph(request, unit, planner);
       }
       const { notices, ...planned } = await planSpawn(request, unit, planner);
-      const ofUser = [keyNotice, homeNotice(user)].filter((notice) => notice !== undefined);
+      const unused = isChild ? undefined : endpointNotice(request.env, ports.endpoint);
+      const ofUser = [keyNotice, homeNotice(user), unused].filter((notice) => notice !== undefined);
       return { ...planned, notices: [...left, ...ofUser, ...placed, ...notices] };
     },
     async planCall({ env: given, ...place }) {
@@ -73,4 +77,11 @@ export function makePlans({ user, planner, init, environment, keyNotice, inMemor
       planModel(run, { env, ...chosen }, planner, current),
     planAdopt: (run, { env = environment, ...request }) => planAdopt(run, { ...request, env }, planner),
   };
+}
+
+/** One daemon sends the telemetry of all runs. */
+function endpointNotice(env: Env, known: PlansPorts["endpoint"]): string | undefined {
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: given } = env;
+  if (!given || known === null || known === given) return undefined;
+  return "OTEL_EXPORTER_OTLP_ENDPOINT of this command is not used: the daemon was started without it. `rnix daemon restart` takes it over";
 }

@@ -51,6 +51,7 @@ export function startServices(
   });
   const { planResumeIn, ...plans } = makePlans({
     ...{ user, planner, init, keyNotice },
+    endpoint: daemon ? env.OTEL_EXPORTER_OTLP_ENDPOINT : null,
     environment: daemonEnvironment(env),
     inMemory: (uuid) => waker?.inMemory(uuid),
   });

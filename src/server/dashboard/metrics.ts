@@ -55,6 +55,7 @@ const COUNTERS: readonly (readonly [name: string, of: InstrumentName])[] = [
   ["rnix_tokens_total", "rnix.tokens"],
   ["rnix_cost_usd_total", "rnix.cost.usd"],
   ["rnix_tool_calls_total", "rnix.tool.calls"],
+  ["rnix_telemetry_spans_total", "rnix.telemetry.spans"],
 ];
 
 function counters(instruments: Instruments): string[] {

@@ -14,7 +14,7 @@ const MIN_SECRET = 8;
 
 /** The values of the user's secrets. One that is not there is left out, with a notice. */
 export function boundSecretsOf(
-  settings: Settings["secrets"],
+  settings: NonNullable<Settings["own"]["secrets"]>,
   envs: readonly Env[],
   notices: string[],
 ): BoundSecret[] | undefined {

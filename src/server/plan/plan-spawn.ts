@@ -163,7 +163,7 @@ export async function planSpawn(
     const confinement = await (await sandboxes()).sandboxOf(grounds, isUnconfined, notices);
     const boundSecrets = parent
       ? parent.boundSecrets
-      : boundSecretsOf(settings.secrets, [request.env, fileEnv], notices);
+      : boundSecretsOf(settings.own.secrets ?? {}, [request.env, fileEnv], notices);
     const environment = environmentOf(grounds, providers, devices, boundSecrets ?? [], notices);
     requireCommands([...agent.checks, ...(request.check ?? [])], environment.env);
     prepareProject(project);

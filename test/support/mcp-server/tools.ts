@@ -49,7 +49,8 @@ export function testServer(): McpServer {
   server.registerTool("keyed", { annotations: { idempotentHint: true } }, async ({ signal, _meta }) => {
     const file = process.env.KEYS ?? "/dev/null";
     const isFirst = !existsSync(file);
-    appendFileSync(file, `${_meta?.["rnix/call"]}\n`);
+    const { traceparent } = _meta ?? {};
+    appendFileSync(file, `${_meta?.["rnix/call"]}${traceparent === undefined ? "" : ` ${traceparent}`}\n`);
     if (isFirst) await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
     return text("noted");
   });

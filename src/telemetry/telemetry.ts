@@ -1,0 +1,161 @@
+/** Telemetry of runs: spans and metrics, sent by OTLP. Loaded only where it is on. */
+
+import type { Timer } from "../lib/clock.ts";
+import type { Message as ChatMessage, Usage } from "../plugin/index.ts";
+import type { ProcInfo } from "../run/process-schema.ts";
+import type { ToolCallRecord } from "../run/step-schema.ts";
+import { type ExportPorts, Sender, SpanQueue } from "./exporter.ts";
+import type { Instruments } from "./instruments.ts";
+import { metricsOf } from "./metrics.ts";
+import type { OtelConfig } from "./otel-config.ts";
+import type { Message } from "./protobuf.ts";
+import { attributesOf, chatSpan, factsOf, providerName, type RunFacts, runSpan, toolSpan } from "./spans.ts";
+
+interface TelemetryPorts extends Omit<ExportPorts, "stop"> {
+  version: string;
+  instruments: Instruments;
+  /** A process of the table; one that has just ended is still there. */
+  info(pid: number): ProcInfo;
+  /** Names a call among all calls of all runs. */
+  callKey(uuid: string, step: number, callId: string): string;
+}
+
+/** The answer of a model, or its failure, as the kernel reports it. */
+interface Answer {
+  step: number;
+  ts: string;
+  provider: { device: string; model: string };
+  messages: readonly ChatMessage[];
+  message?: ChatMessage;
+  usage?: Usage;
+  stop_reason?: string;
+  error?: { code: string };
+}
+
+/** How long the end of the server waits for a collector. */
+const CLOSE_MS = 3000;
+const SCHEMA_URL = "https://opentelemetry.io/schemas/1.37.0";
+
+/** Makes spans and metrics of what the kernel reports. Nothing of it waits for the collector but `close`. */
+export class Telemetry {
+  readonly #config: OtelConfig;
+  readonly #ports: TelemetryPorts;
+  readonly #spans: SpanQueue | undefined;
+  readonly #metrics: Sender | undefined;
+  readonly #stop = new AbortController();
+  readonly #startMs: number;
+  /** By PID; null: it is no agent, or its caller does not sample it. */
+  readonly #runs = new Map<number, RunFacts | null>();
+  #timer: Timer | undefined;
+  #sending: Promise<unknown> = Promise.resolve();
+
+  constructor(config: OtelConfig, ports: TelemetryPorts) {
+    this.#config = config;
+    this.#ports = ports;
+    this.#startMs = ports.clock.now();
+    const { traces, metrics } = config;
+    const sending = { ...ports, stop: this.#stop.signal };
+    if (traces) {
+      const sender = new Sender(traces, "TracesRequest", sending);
+      this.#spans = new SpanQueue(config, {
+        ...sending,
+        send: (spans) => sender.send(this.#traceRequest(spans)),
+        count: (outcome, spans) => ports.instruments.add("rnix.telemetry.spans", spans, { outcome }),
+      });
+    }
+    if (metrics) {
+      this.#metrics = new Sender(metrics, "MetricsRequest", sending);
+      this.#sendLater();
+    }
+  }
+
+  onAnswer(pid: number, answer: Answer): void {
+    const { provider, error, usage } = answer;
+    const { clock, instruments } = this.#ports;
+    const endMs = clock.now();
+    const driver = driverOf(provider.device);
+    const labels = {
+      "gen_ai.operation.name": "chat",
+      "gen_ai.provider.name": providerName(driver),
+      "gen_ai.request.model": provider.model,
+    };
+    const failed = error && { "error.type": error.code };
+    const seconds = Math.max(0, endMs - Date.parse(answer.ts)) / 1000;
+    instruments.add("gen_ai.client.operation.duration", seconds, { ...labels, ...failed });
+    const tokens = usage ? { input: usage.input_tokens, output: usage.output_tokens } : {};
+    for (const [type, count] of Object.entries(tokens))
+      instruments.add("gen_ai.client.token.usage", count, { ...labels, "gen_ai.token.type": type });
+    const facts = { ...answer, driver, model: provider.model, error: error?.code };
+    this.#add(pid, (run) => chatSpan(run, facts, endMs, this.#config.content));
+  }
+
+  onCall(pid: number, step: number, call: ToolCallRecord): void {
+    this.#add(pid, (run) =>
+      toolSpan(run, this.#ports.callKey(run.uuid, step, call.id), call, this.#config.content),
+    );
+  }
+
+  /** A suspended run has not ended: its span is sent when it has. */
+  onComplete(pid: number, { suspended }: { suspended?: object }): void {
+    if (!suspended)
+      this.#add(pid, (run) => {
+        const info = this.#ports.info(pid);
+        return runSpan(run, info, info.provider, this.#config.content);
+      });
+    this.#runs.delete(pid);
+  }
+
+  /** Sends what waits, for a short time. */
+  async close(): Promise<void> {
+    this.#timer?.cancel();
+    const deadline = this.#ports.clock.timer(CLOSE_MS, () => this.#stop.abort());
+    await this.#spans?.close();
+    if (this.#metrics && this.#ports.instruments.changed) this.#send();
+    await this.#sending;
+    deadline.cancel();
+  }
+
+  #add(pid: number, make: (run: RunFacts) => Message): void {
+    if (!this.#spans || pid === 0) return;
+    let run = this.#runs.get(pid);
+    if (run === undefined) {
+      const info = this.#ports.info(pid);
+      const facts = factsOf(info);
+      run = info.kind === "agent" && facts.trace.isSampled ? facts : null;
+      this.#runs.set(pid, run);
+    }
+    if (run) this.#spans.add(make(run));
+  }
+
+  #sendLater(): void {
+    this.#timer = this.#ports.clock.timer(this.#config.metricsMs, () => {
+      if (this.#ports.instruments.changed) this.#send();
+      this.#sendLater();
+    });
+  }
+
+  #send(): void {
+    this.#ports.instruments.changed = false;
+    const metrics = metricsOf(this.#ports.instruments, this.#startMs, this.#ports.clock.now());
+    const scopeMetrics = [{ scope: this.#scope, metrics, schemaUrl: SCHEMA_URL }];
+    const request = { resourceMetrics: [{ resource: this.#resource, scopeMetrics }] };
+    this.#sending = this.#sending.then(() => this.#metrics?.send(request));
+  }
+
+  #traceRequest(spans: Message[]): Message {
+    const scopeSpans = [{ scope: this.#scope, spans, schemaUrl: SCHEMA_URL }];
+    return { resourceSpans: [{ resource: this.#resource, scopeSpans }] };
+  }
+
+  get #scope(): Message {
+    return { name: "rnix", version: this.#ports.version };
+  }
+
+  get #resource(): Message {
+    return { attributes: attributesOf({ "service.version": this.#ports.version, ...this.#config.resource }) };
+  }
+}
+
+function driverOf(device: string): string {
+  return device.slice(device.lastIndexOf("/") + 1);
+}
