@@ -24,6 +24,15 @@ export function DayChart({ title, runs, kinds, of, text }: DayChartProps) {
     <figure>
       <figcaption>
         {title} per day, {bars[0]?.day} to {bars.at(-1)?.day}: at most {text(most)}
+        {kinds.length > 1 &&
+          kinds.map((kind) => (
+            <span key={kind}>
+              <svg class="key" aria-hidden="true">
+                <rect class={kind} />
+              </svg>
+              {kind}
+            </span>
+          ))}
       </figcaption>
       <svg
         role="img"

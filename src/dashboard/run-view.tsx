@@ -54,7 +54,7 @@ export function RunView({ uuid, view, chosen }: RunViewProps) {
   if (run === null) return <p>…</p>;
   return (
     <>
-      <h1>{run.workflow?.label ?? run.intent}</h1>
+      <h1 title={run.intent}>{run.workflow?.label ?? run.intent}</h1>
       <p class="facts">
         <span>{run.agent}</span>
         <span>{run.model}</span>

@@ -125,8 +125,21 @@ function knownOptions(title: readonly string[]): ReadonlySet<string> | undefined
 /** Words that a rule can hold as they are, and that a terminal shows. */
 export const PLAIN = /^[^\s*()?[\]{}"'`$\\\p{C}]+$/u;
 
+/** Without a file they run what they read. */
+const READ_PROGRAMS = namesIn(
+  "ash bash bun dash deno fish ksh lua node perl php psql python python3 R ruby sh sqlite3 zsh",
+);
+
+/** Whether the program is the input: a rule for such a command would cover any. */
+function readsItsProgram(words: readonly Word[]): boolean {
+  const [program, ...args] = words;
+  if (!program || !READ_PROGRAMS.has(basename(program.text))) return false;
+  return args.every(({ text, form }) => beginsAsOption(form) || text === "-");
+}
+
 /** The pattern that "always" offers for a command: its title with any arguments, or this very line; null for none. */
 export function alwaysPattern(words: readonly Word[]): string | null {
+  if (readsItsProgram(words)) return null;
   const title = titleWords(words);
   const isSweeping = sweepingOption(title?.[0], words) !== undefined;
   if (!isSweeping && title?.every((text) => PLAIN.test(text)) && fitsPattern(words))
