@@ -127,7 +127,8 @@ export class TopView {
       if (data === "y") mode.yes();
     } else if (mode.kind === "help") this.#mode = ROWS;
     else if (mode.kind === "ask") {
-      if (matchesKey(data, "ctrl+d")) this.#mode = ROWS;
+      // Here it does not mean no: the person came to look.
+      if (matchesKey(data, "ctrl+d") || matchesKey(data, "escape")) this.#mode = ROWS;
       else mode.panel.key(data);
     } else this.#press(data);
     this.#ports.redraw();
@@ -385,7 +386,7 @@ export class TopView {
       };
     }
     if (mode.kind === "confirm") return { line: look.yellow(cutTo(mode.question, columns, look)) };
-    if (mode.kind === "ask") return { line: look.dim("ctrl-d leaves it open") };
+    if (mode.kind === "ask") return { line: look.dim("esc leaves it open") };
     if (mode.kind === "help") return { line: look.dim("any key: back") };
     if (this.#message !== "") return { line: oneLine(this.#message, columns) };
     const filter = this.#by.filter === "" ? [] : [`filter: ${this.#by.filter} (esc clears)`];

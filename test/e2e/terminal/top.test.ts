@@ -65,6 +65,10 @@ describe.concurrent("rnix top", () => {
 
     // The one with the question is chosen. It is answered in the pane.
     terminal.type("a");
+    await terminal.until(/esc leaves it open/);
+    terminal.type(ESCAPE);
+    await terminal.until((shown) => !shown.includes("esc leaves it open"));
+    terminal.type("a");
     await terminal.until(/Enter chooses/);
     await Bun.sleep(1_100);
     terminal.type(ENTER);
