@@ -88,6 +88,7 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
       procFeed: options.daemon ? page.feed : undefined,
       logger,
     };
+    if (options.daemon) await page.start();
     return { close, system };
   } catch (error) {
     await close();

@@ -48,7 +48,7 @@ describe("the table of project keys", () => {
     const rows = projectKeyRows().filter((row) => row.file === ".rnix/config.yaml");
     const alone = rows.filter((row) => row.class === "yours alone").map(({ key }) => key);
     const ofDaemon = Object.entries(SETTINGS).filter(([, { scope }]) => scope === "user");
-    const others = alone.filter((key) => !/^(?:secrets|telemetry)\b/.test(key));
+    const others = alone.filter((key) => !/^(?:secrets|telemetry|dashboard)\b/.test(key));
     expect(others.toSorted()).toEqual(ofDaemon.map(([key]) => key).toSorted());
     expect(alone).toContain("secrets");
   });

@@ -21,7 +21,8 @@ export default defineCommand({
     { line: "rnix dashboard --metrics-token >token", about: "for `credentials_file` of Prometheus" },
   ],
   notes: [
-    "The daemon serves it on 127.0.0.1 only. The address has a token that is good once, for five minutes; then the browser has a cookie.",
+    "The daemon serves it on 127.0.0.1. The address has a token that is good once, for five minutes; then the browser has a cookie.",
+    "The setting `dashboard` lets it listen elsewhere, with a password instead of the token.",
     "A metrics token reads /metrics only, until it is replaced. The address is printed to stderr.",
     "It is for a person: inside a run it is refused.",
   ],

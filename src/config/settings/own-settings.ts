@@ -1,7 +1,7 @@
 /** Settings that are mappings and the user's alone: no project's file may have them. */
 
 import { z } from "zod";
-import { choice, flag, list, mapping, strict, text, variable } from "../files/values.ts";
+import { choice, flag, list, mapping, number, strict, text, variable } from "../files/values.ts";
 
 /** Secrets that the proxy of a run sends to their hosts, by the name of their variable. */
 export const SecretSettings = z.lazy(() =>
@@ -30,6 +30,15 @@ const TelemetrySettings = z.lazy(() =>
   }),
 );
 
+/** Where the dashboard listens beside 127.0.0.1: then it needs a password. */
+const DashboardSettings = z.lazy(() =>
+  strict({
+    listen: text("an address of this machine, such as 0.0.0.0").optional(),
+    port: number({ measure: "count", min: 1, max: 65_535 }).optional(),
+    hosts: list("names", text("the name of a host")).optional(),
+  }),
+);
+
 /** What they are, why a project can't have them, and their schemas. */
 export const OWN_SETTINGS = {
   secrets: {
@@ -42,13 +51,22 @@ export const OWN_SETTINGS = {
     why: "you decide where runs are reported",
     schema: TelemetrySettings,
   },
+  dashboard: {
+    about: "where the dashboard listens, and the names of hosts that lead to it",
+    why: "one daemon serves all projects",
+    schema: DashboardSettings,
+  },
 } as const;
 
 export type OwnKey = keyof typeof OWN_SETTINGS;
-export const OWN_KEYS = ["secrets", "telemetry"] as const satisfies readonly OwnKey[];
+export const OWN_KEYS = ["secrets", "telemetry", "dashboard"] as const satisfies readonly OwnKey[];
 
 /** Their values in the user's file, after its schema. */
 export const OwnSettings = z.lazy(() =>
-  z.object({ secrets: SecretSettings.optional(), telemetry: TelemetrySettings.optional() }),
+  z.object({
+    secrets: SecretSettings.optional(),
+    telemetry: TelemetrySettings.optional(),
+    dashboard: DashboardSettings.optional(),
+  }),
 );
 export type OwnSettings = z.infer<typeof OwnSettings>;

@@ -33,6 +33,7 @@ export const PROJECT_KEYS = {
     ...userOnly(
       ...["telemetry", "telemetry.endpoint", "telemetry.protocol"],
       ...["telemetry.service_name", "telemetry.content"],
+      ...["dashboard", "dashboard.listen", "dashboard.port", "dashboard.hosts"],
     ),
   },
   ".rnix/providers.yaml": {

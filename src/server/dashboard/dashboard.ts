@@ -1,5 +1,6 @@
-/** The dashboard: a page on loopback, served by the daemon. It shows what the methods answer, and does what they do. */
+/** The dashboard: a page served by the daemon, on loopback unless a setting says otherwise. It shows what the methods answer, and does what they do. */
 
+import { isIP } from "node:net";
 import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Caller } from "../connection/caller.ts";
@@ -12,6 +13,7 @@ import { eventStream } from "./event-stream.ts";
 import { MetricsToken } from "./metrics-token.ts";
 import { type PageFile, pageFiles } from "./page-files.ts";
 import { PAGE_METHODS } from "./page-methods.ts";
+import { Password, signInForm } from "./password.ts";
 import { isSame, secret } from "./secret.ts";
 
 /** Methods that only read: by GET. */
@@ -36,6 +38,7 @@ const ACTS: ReadonlySet<string> = new Set<Method | keyof typeof PAGE_METHODS>([
   "decide_memory",
 ]);
 
+const LOOPBACK = "127.0.0.1";
 const TOKEN_MS = 5 * 60_000;
 const MAX_TOKENS = 20;
 const MAX_SESSIONS = 100;
@@ -54,40 +57,71 @@ const HEADERS = {
   "cache-control": "no-store",
 };
 
+/** What the dashboard gets from outside. */
+export interface DashboardPorts {
+  services: () => Services;
+  clock: Clock;
+  feed: ChangeFeed;
+  /** Of /metrics. */
+  tokenFile: string;
+  /** `listen` and `hosts`: others than this machine may reach it. */
+  settings: { listen?: string; port?: number; hosts?: readonly string[] };
+  /** The variables of the user's file. */
+  userEnv(): Readonly<Record<string, string>>;
+}
+
+/** Keeps a form of ours possible; the page itself has none. */
+const FORM = {
+  "content-type": "text/html; charset=utf-8",
+  "content-security-policy":
+    "default-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+};
+
 /**
- * Owns the port and the sessions, which end with the daemon. Who comes with a token that a person has got from
- * `rnix dashboard` has a session; any other request gets 401.
+ * Owns the port and the sessions, which end with the daemon. A browser gets a session by the token that `rnix dashboard`
+ * prints for a person; where others than this machine may reach it, by the password alone. Any other request gets 401.
  */
 export class Dashboard {
-  readonly #services: () => Services;
+  readonly #ports: DashboardPorts;
   readonly #clock: Clock;
+  /** undefined: it is on loopback, and has tokens. */
+  readonly #password: Password | undefined;
   /** By token: until when it can be used, once. */
   readonly #tokens = new Map<string, number>();
   readonly #sessions = new Set<string>();
   readonly #metricsToken: MetricsToken;
   #server: Bun.Server<undefined> | undefined;
-  readonly #feed: ChangeFeed;
 
-  /** `tokenFile`: of /metrics. */
-  constructor(
-    services: () => Services,
-    clock: Clock,
-    { feed, tokenFile }: { feed: ChangeFeed; tokenFile: string },
-  ) {
-    this.#services = services;
+  constructor(ports: DashboardPorts) {
+    const { clock, settings, tokenFile, userEnv } = ports;
+    this.#ports = ports;
     this.#clock = clock;
-    this.#feed = feed;
     this.#metricsToken = new MetricsToken(tokenFile);
+    const isShared = settings.hosts !== undefined || !isLoopback(settings.listen ?? LOOPBACK);
+    this.#password = isShared ? new Password(userEnv, clock) : undefined;
   }
 
-  /** An address that opens the page once, within five minutes. Starts the server at the first call. */
+  /** An address that opens the page: once, within five minutes, or by the password. Starts the server at the first call. */
   open({ port, metrics }: DashboardRequest): OpenedDashboard {
-    this.#server ??= this.#listen(port);
-    const own = `http://127.0.0.1:${this.#server.port}`;
-    const url = `${own}/?token=${this.#newToken()}`;
+    this.#password?.require();
+    this.#server ??= this.#listen(port || (this.#ports.settings.port ?? 0));
+    if (port !== 0 && port !== this.#server.port)
+      throw new SyscallError(
+        "INVALID",
+        `The dashboard has the port ${this.#server.port} until the daemon ends: leave --port out, or restart the daemon.`,
+      );
+    const own = `http://${this.#ownHost}`;
+    const url = this.#password ? `${own}/` : `${own}/?token=${this.#newToken()}`;
     if (metrics === undefined) return { url };
     const token = metrics === "token" ? this.#metricsToken.get() : this.#metricsToken.replace();
     return { url, metrics: { url: `${own}/metrics`, token } };
+  }
+
+  /** As a browser of this machine names it. */
+  get #ownHost(): string {
+    const { listen = LOOPBACK } = this.#ports.settings;
+    const host = listen === "0.0.0.0" || listen === "::" ? LOOPBACK : listen;
+    return `${host.includes(":") ? `[${host}]` : host}:${this.#server?.port}`;
   }
 
   #newToken(): string {
@@ -105,9 +139,10 @@ export class Dashboard {
   }
 
   #listen(port: number): Bun.Server<undefined> {
+    const { listen: hostname = LOOPBACK } = this.#ports.settings;
     try {
       return Bun.serve({
-        hostname: "127.0.0.1",
+        hostname,
         port,
         idleTimeout: 0,
         maxRequestBodySize: MAX_BODY,
@@ -121,7 +156,7 @@ export class Dashboard {
     } catch (cause) {
       throw new SyscallError(
         "UNAVAILABLE",
-        `The port ${port} can't be opened on 127.0.0.1. Give another by --port.`,
+        `The port ${port} can't be opened on ${hostname}. Give another by --port.`,
         {
           cause,
         },
@@ -131,16 +166,21 @@ export class Dashboard {
 
   async #answer(request: Request): Promise<Response> {
     const url = new URL(request.url);
-    const own = `127.0.0.1:${this.#server?.port}`;
+    const host = request.headers.get("host") ?? "";
     // A name that another site has pointed here (DNS rebinding) is no name of ours.
-    if (request.headers.get("host") !== own) return refused(421, `expected the host ${own}`);
+    if (!this.#isOwn(host)) return refused(421, `expected the host ${this.#ownHost}`);
     const origin = request.headers.get("origin");
-    if (origin !== null && origin !== `http://${own}`) return refused(403, "a page of another origin");
+    // A proxy before us may speak TLS.
+    const origins = [`http://${host}`, ...(this.#password ? [`https://${host}`] : [])];
+    if (origin !== null && !origins.includes(origin)) return refused(403, "a page of another origin");
     if (url.pathname === "/metrics") return this.#metrics(request);
-    const token = url.searchParams.get("token");
+    if (this.#password && url.pathname === "/sign-in") return this.#signInBy(this.#password, request);
+    const token = this.#password ? null : url.searchParams.get("token");
     if (token !== null) return this.#signIn(token);
-    if (!this.#isSignedIn(request))
+    if (!this.#isSignedIn(request)) {
+      if (this.#password && url.pathname === "/") return form(401);
       return refused(401, "open it with the address that rnix dashboard prints");
+    }
     if (url.pathname === "/api/changes") return this.#changes(request);
     if (url.pathname === "/api/run_events") return this.#runEvents(request, url);
     if (url.pathname === "/api/export") return this.#export(request, url);
@@ -153,7 +193,7 @@ export class Dashboard {
     if (token === undefined || !isSame(`Bearer ${token}`, request.headers.get("authorization") ?? ""))
       return refused(401, "expected the bearer token that rnix dashboard --metrics-token prints");
     const { metricsText, METRICS_TYPE } = await import("./metrics.ts");
-    const text = await metricsText(this.#services(), request.signal);
+    const text = await metricsText(this.#ports.services(), request.signal);
     return new Response(text, { headers: { ...HEADERS, "content-type": METRICS_TYPE } });
   }
 
@@ -163,11 +203,33 @@ export class Dashboard {
     this.#tokens.delete(token);
     if (until === undefined || until < this.#clock.now())
       return refused(401, "this address was used or is too old: rnix dashboard prints another");
+    return this.#newSession("");
+  }
+
+  async #signInBy(password: Password, request: Request): Promise<Response> {
+    if (request.method !== "POST") return form(401);
+    const given = new URLSearchParams(await request.text()).get("password") ?? "";
+    const refusal = password.refusal(given);
+    if (refusal) return form(refusal.status, refusal.why);
+    const isTls = request.headers.get("origin")?.startsWith("https:") === true;
+    return this.#newSession(isTls ? "; Secure" : "");
+  }
+
+  /** Any address or name of ours. An address of digits can't be pointed here by another site. */
+  #isOwn(host: string): boolean {
+    if (host === this.#ownHost) return true;
+    if (!this.#password || !URL.canParse(`http://${host}`)) return false;
+    const { hostname, port } = new URL(`http://${host}`);
+    if (this.#ports.settings.hosts?.includes(hostname)) return true;
+    return isIP(hostname.replace(/^\[|\]$/g, "")) > 0 && port === `${this.#server?.port}`;
+  }
+
+  #newSession(attributes: string): Response {
     const session = secret();
     const [oldest] = this.#sessions;
     if (this.#sessions.size >= MAX_SESSIONS && oldest !== undefined) this.#sessions.delete(oldest);
     this.#sessions.add(session);
-    const cookie = `${this.#cookie}=${session}; HttpOnly; SameSite=Strict; Path=/; Max-Age=${SESSION_S}`;
+    const cookie = `${this.#cookie}=${session}; HttpOnly; SameSite=Strict; Path=/; Max-Age=${SESSION_S}${attributes}`;
     return new Response(null, {
       status: 303,
       headers: { ...HEADERS, location: "/", "set-cookie": cookie },
@@ -197,7 +259,7 @@ export class Dashboard {
     try {
       const payload: unknown = JSON.parse(text);
       const answer = await this.#answerOf(name, payload, request.signal);
-      if (!isRead) this.#feed.wake();
+      if (!isRead) this.#ports.feed.wake();
       return json(answer, 200, request);
     } catch (thrown) {
       if (thrown instanceof SyntaxError) return refused(400, "the payload is no JSON");
@@ -226,7 +288,14 @@ export class Dashboard {
     if (load === undefined) throw new SyscallError("NOT_FOUND", `There is no method ${name}.`);
     const { run } = await load();
     const caller = callerOf(peer.gone);
-    const call = { payload, services: this.#services(), caller, peer, id: undefined, take: () => undefined };
+    const call = {
+      payload,
+      services: this.#ports.services(),
+      caller,
+      peer,
+      id: undefined,
+      take: () => undefined,
+    };
     await run({ ...call, accepted: false });
   }
 
@@ -246,7 +315,7 @@ export class Dashboard {
     const type = "text/html; charset=utf-8";
     const { exportStream } = await import("./export-stream.ts");
     try {
-      const file = await exportStream(uuid, this.#services(), callerOf(request.signal));
+      const file = await exportStream(uuid, this.#ports.services(), callerOf(request.signal));
       const headers = { ...HEADERS, "content-type": type, "content-disposition": disposition };
       return new Response(file, { headers });
     } catch (thrown) {
@@ -258,8 +327,16 @@ export class Dashboard {
   /** Server-sent events: the live processes and open questions, whole at first, then what has changed. */
   #changes(request: Request): Response {
     const headers = { ...HEADERS, "content-type": "text/event-stream" };
-    return new Response(changeStream(this.#feed, request.signal), { headers });
+    return new Response(changeStream(this.#ports.feed, request.signal), { headers });
   }
+}
+
+function isLoopback(host: string): boolean {
+  return /^127\.|^::1$|^localhost$/.test(host);
+}
+
+function form(status: number, why?: string): Response {
+  return new Response(signInForm(why), { status, headers: { ...HEADERS, ...FORM } });
 }
 
 /** The user, at a browser. */

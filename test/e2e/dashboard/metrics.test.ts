@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import { chmod, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
+import { freePort } from "../../support/free-port.ts";
 import { installed } from "../../support/installed.ts";
 import { until } from "../../support/until.ts";
 import { Machine } from "../support/machine.ts";
@@ -139,12 +139,3 @@ describe.skipIf(!installed("prometheus"))("a real Prometheus", () => {
     }
   }, 30_000);
 });
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === "string") throw new Error("no port");
-  return address.port;
-}

@@ -1,0 +1,55 @@
+/** Sign-in by a password: for a dashboard that others than this machine reach. */
+
+import type { Clock } from "../../lib/clock.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import { isSame } from "./secret.ts";
+
+/** The variable in `~/.config/rnix/env`. */
+const VARIABLE = "RNIX_DASHBOARD_PASSWORD";
+const MIN_LENGTH = 12;
+/** Wrong passwords in a minute; then all wait, so that none is found by trying. */
+const MAX_WRONG = 10;
+const WINDOW_MS = 60_000;
+
+/** Checks the password of the user's file as it is now. */
+export class Password {
+  readonly #env: () => Readonly<Record<string, string>>;
+  readonly #clock: Clock;
+  #wrong: number[] = [];
+
+  constructor(env: () => Readonly<Record<string, string>>, clock: Clock) {
+    this.#env = env;
+    this.#clock = clock;
+  }
+
+  /** Fails with INVALID where there is none, or a short one. */
+  require(): string {
+    const password = this.#env()[VARIABLE] ?? "";
+    if (password.length >= MIN_LENGTH) return password;
+    throw new SyscallError(
+      "INVALID",
+      `A dashboard that others reach needs a password of at least ${MIN_LENGTH} characters. Write ${VARIABLE}=… into ~/.config/rnix/env (chmod 600), then try again.`,
+    );
+  }
+
+  /** undefined: it is right. Else why the sign-in is refused. */
+  refusal(given: string): { status: number; why: string } | undefined {
+    const now = this.#clock.now();
+    this.#wrong = this.#wrong.filter((at) => at > now - WINDOW_MS);
+    if (this.#wrong.length >= MAX_WRONG)
+      return { status: 429, why: "Too many wrong passwords. Try again in a minute." };
+    if (isSame(this.require(), given)) return undefined;
+    this.#wrong.push(now);
+    return { status: 401, why: "The password is wrong." };
+  }
+}
+
+/** The form that asks for it. It needs no script and no style, which only the signed-in page may load. */
+export function signInForm(why = ""): string {
+  return `<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>rnix</title>
+<form method="post" action="/sign-in"><p role="alert">${why}</p>
+<p><label>Password of the dashboard<br><input type="password" name="password" autocomplete="current-password" required autofocus></label></p>
+<p><button>Sign in</button></p></form></html>
+`;
+}
