@@ -52,6 +52,8 @@ function argumentsOf(mount: Mount): string[] {
       return ["--bind", mount.from, mount.to];
     case "folder":
       return ["--perms", "0700", "--tmpfs", mount.to];
+    case "closed":
+      return ["--perms", "0555", "--tmpfs", mount.to, "--remount-ro", mount.to];
     case "file":
       return ["--ro-bind", "/dev/null", mount.to];
   }

@@ -3,9 +3,10 @@
 import { existsSync, lstatSync, readdirSync, realpathSync } from "node:fs";
 import { delimiter, isAbsolute, join } from "node:path";
 import { innerPath } from "../lib/inner-path.ts";
+import type { RulePaths } from "./file-rules.ts";
 import { gitMounts } from "./git-mounts.ts";
 import type { SandboxLevel } from "./level.ts";
-import { bindRead, bindWrite, hidden, type Mount, underRoot } from "./mount.ts";
+import { bindRead, bindWrite, coveredBy, hidden, type Mount, underRoot } from "./mount.ts";
 import { NEEDED_IN_HOME, PROTECTED, SECRETS_IN_HOME, SYSTEM_SECRETS } from "./paths.ts";
 
 /** The folders of one run. All paths are absolute. */
@@ -27,6 +28,8 @@ export interface SandboxScope {
   readable: readonly string[];
   /** What the program needs of the private home and of what is hidden; `read` may be parts of `write`. */
   grants?: { write: readonly string[]; read: readonly string[] };
+  /** What the rules of the run say about files. */
+  rules?: RulePaths;
   /** The daemon's socket; null: it is not offered. */
   socket: string | null;
   /** This binary. */
@@ -39,14 +42,14 @@ export const BINARY_DIR = "/run/rnix-bin";
 
 /** The mounts, in order: a later one covers an earlier one. No absent path outside of private folders is named. */
 export function mountsOf(scope: SandboxScope): Mount[] {
-  const { project, folders, env, own, readable, temp, level } = scope;
+  const { project, folders, env, own, readable, temp, level, rules } = scope;
   const given = [project, ...folders].filter(existsSync);
   const homes = [...new Set([env.HOME, scope.userHome])].filter(isFolder);
   const privateHomes = homes.filter((home) => given.every((folder) => innerPath(folder, home) === null));
   // Such as the project of `rnix demo`.
   const inOwn = given.filter((folder) => own.some((path) => innerPath(path, folder)));
   const openHomes = homes.filter((home) => !privateHomes.includes(home));
-  return [
+  const mounts = [
     ...["/tmp", "/var/tmp"]
       .filter(isFolder)
       .map((to) => (temp === null ? hidden(to, "folder") : bindWrite(temp, to))),
@@ -55,24 +58,70 @@ export function mountsOf(scope: SandboxScope): Mount[] {
     ...(scope.isRoot ? closedToRoot(homes, given) : []),
     ...privateHomes.flatMap((home) => homeMounts(home, scope.home)),
     ...pathMounts(env, homes),
-    ...given.filter((folder) => !inOwn.includes(folder)).flatMap((folder) => givenMounts(folder, level)),
+    ...given
+      .filter((folder) => !inOwn.includes(folder))
+      .flatMap((folder) => givenMounts(folder, level, rules)),
     ...openHomes.flatMap((home) => SECRETS_IN_HOME.map((name) => join(home, name)).flatMap(hiddenIfThere)),
     ...[...own, ...runtimeFolders(env)].flatMap(hiddenIfThere),
-    ...inOwn.flatMap((folder) => givenMounts(folder, level)),
+    ...inOwn.flatMap((folder) => givenMounts(folder, level, rules)),
     ...own.filter((path) => inOwn.some((folder) => innerPath(folder, path))).flatMap(hiddenIfThere),
     ...(scope.grants?.write ?? []).filter(existsSync).map((path) => bindWrite(path)),
     ...[...(scope.grants?.read ?? []), ...readable].filter(existsSync).map((path) => bindRead(path)),
+  ];
+  return [
+    ...mounts,
+    ...(rules?.hidden ?? [])
+      .filter(({ path }) => isShown(path, mounts))
+      .map(({ path, isFolder, rule }) => ({
+        ...hidden(path, isFolder ? "closed" : "file"),
+        rule: rule.text,
+      })),
     ...(scope.socket !== null && existsSync(scope.socket) ? [bindWrite(scope.socket)] : []),
     bindRead(scope.binary, join(BINARY_DIR, "rnix")),
   ];
 }
 
-/** A folder that the run may use, with the parts of it that no program may change. */
-function givenMounts(folder: string, level: SandboxLevel): Mount[] {
-  if (level === "read-only") return [bindRead(folder)];
-  const kept = PROTECTED.map((name) => join(folder, name)).filter(existsSync);
-  return [bindWrite(folder), ...underRoot(folder, kept), ...gitMounts(folder)];
+/** Whether a program would see this file there. */
+function isShown(path: string, mounts: readonly Mount[]): boolean {
+  const mount = coveredBy(path, mounts);
+  return mount === undefined || ("from" in mount && mount.from === mount.to);
 }
+
+/** What a sandbox protects in a folder that the run may use. */
+export function protectedPaths(folder: string): string[] {
+  return givenMounts(folder, "project").flatMap(({ kind, to }) => (kind === "read" ? [to] : []));
+}
+
+/** A folder that the run may use, with the parts of it that no program may change. */
+function givenMounts(
+  folder: string,
+  level: SandboxLevel,
+  { hidden: unread, kept: unwritten, lifted }: Omit<RulePaths, "exceeded"> = NO_PATHS,
+): Mount[] {
+  if (level === "read-only") return [bindRead(folder)];
+  const inside = (paths: RulePaths["kept"]): RulePaths["kept"] =>
+    paths.filter(({ path }) => innerPath(folder, path) !== null);
+  const kept = PROTECTED.map((name) => join(folder, name)).filter(existsSync);
+  const named = inside([...unread, ...unwritten]).filter(({ rule }) => rule.isAnchored);
+  const mounts = [
+    bindWrite(folder),
+    ...underRoot(
+      folder,
+      kept,
+      named.map(({ path }) => path),
+    ),
+    ...gitMounts(folder),
+  ];
+  const free = lifted.map(({ path }) => path);
+  const closed = mounts.filter(({ kind, to }) => kind === "read" && !free.includes(to));
+  return [
+    ...mounts.filter((mount) => mount.kind !== "read" || closed.includes(mount)),
+    ...free.filter((path) => coveredBy(path, closed)).map((path) => bindWrite(path)),
+    ...inside(unwritten).map(({ path, rule }) => ({ ...bindRead(path), rule: rule.text })),
+  ];
+}
+
+const NO_PATHS = { hidden: [], kept: [], lifted: [] };
 
 /** A private home, with what builds need of the user's own. */
 function homeMounts(home: string, instead: string): Mount[] {

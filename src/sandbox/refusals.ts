@@ -2,8 +2,9 @@
 
 import { lstatSync } from "node:fs";
 import { dirname, resolve } from "node:path";
+import { errnoOf } from "../lib/error-detail.ts";
 import { innerPath } from "../lib/inner-path.ts";
-import type { Mount } from "./mount.ts";
+import { coveredBy, type Mount } from "./mount.ts";
 
 /** What a program saw when it failed. */
 export interface SandboxView {
@@ -66,6 +67,7 @@ function pathsIn(line: string, { cwd, home }: SandboxView): string[] {
 function whyNotWritten(path: string, view: SandboxView): string | null {
   const { mounts, given, isReadOnly, isInPlace } = view;
   const mount = coveredBy(path, mounts);
+  if (mount?.rule !== undefined) return ruleText(mount.rule);
   const isMoved = mount !== undefined && (!("from" in mount) || mount.from !== mount.to);
   if (!isInPlace && isMoved && isThere(path)) return hiddenText(path);
   if (isInPlace || !isMoved) {
@@ -76,7 +78,7 @@ function whyNotWritten(path: string, view: SandboxView): string | null {
   if (isGiven && isReadOnly)
     return "is read-only in this sandbox. Only the user can allow it: --sandbox-level project";
   if (isGiven)
-    return "is protected by the sandbox: it acts later, with the user's rights. Only the user can change it, or run it with --sandbox off";
+    return `is protected by the sandbox: it acts later, with the user's rights. Only the user can allow it, by a rule that names it, such as Write(${mount?.to ?? path}), or by --sandbox off`;
   return isThere(dirname(path))
     ? `is outside of the project. Only the user can allow it: --add ${dirname(path)}`
     : null;
@@ -86,20 +88,26 @@ function whyNotWritten(path: string, view: SandboxView): string | null {
 function whyMissing(path: string, { mounts }: SandboxView): string | null {
   const mount = coveredBy(path, mounts);
   if (mount === undefined || mount.kind === "read" || !isThere(path)) return null;
+  if (mount.rule !== undefined) return ruleText(mount.rule);
   if (mount.kind !== "write") return hiddenText(path);
   const inside = resolve(mount.from, innerPath(mount.to, path) ?? "");
   return inside === path || isThere(inside) ? null : hiddenText(path);
+}
+
+function ruleText(rule: string): string {
+  return `is closed to programs by the deny rule ${rule} of this run`;
 }
 
 function hiddenText(path: string): string {
   return `is hidden by the sandbox. Only the user can allow it: --add ${path}, unless it holds keys, or --sandbox off`;
 }
 
-/** The last of them counts: it covers the others. */
-function coveredBy(path: string, mounts: readonly Mount[]): Mount | undefined {
-  return mounts.findLast(({ to }) => innerPath(to, path) !== null);
-}
-
 function isThere(path: string): boolean {
-  return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+  try {
+    return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+  } catch (error) {
+    // Such as a folder that this process may not search, or a part that is no folder.
+    if (errnoOf(error) === undefined) throw error;
+    return false;
+  }
 }

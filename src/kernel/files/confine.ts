@@ -1,15 +1,19 @@
 /** Confines the programs of a process that has a sandbox. */
 
-import { existsSync } from "node:fs";
+import { existsSync, lstatSync } from "node:fs";
 import { join } from "node:path";
+import { innerPath } from "../../lib/inner-path.ts";
 import { spawnError } from "../../os/spawn-error.ts";
 import { type Child, type ExecRequest, type ProgramGrants, SyscallError } from "../../plugin/index.ts";
-import { hasNamespaces, TEMPORARY } from "../../sandbox/level.ts";
+import { findRulePaths, type RulePaths } from "../../sandbox/file-rules.ts";
+import { hasNamespaces, type Sandbox, TEMPORARY } from "../../sandbox/level.ts";
 import type { Mount } from "../../sandbox/mount.ts";
+import { protectedPaths, type SandboxScope } from "../../sandbox/policy.ts";
 import { refusals, type SandboxView } from "../../sandbox/refusals.ts";
 import type { RunNamespace } from "../../sandbox/run-namespace.ts";
 import { sandboxed } from "../../sandbox/sandbox.ts";
 import type { KernelPorts } from "../kernel-ports.ts";
+import { fileRules } from "../permission/file-rules.ts";
 import type { Process } from "../process/process.ts";
 
 type Confinable = Pick<ExecRequest, "argv" | "cwd" | "env">;
@@ -30,6 +34,7 @@ interface ConfineOptions {
   /** Others with the same policy use the program, too: it has nothing of this process alone, and may outlive it. */
   isShared?: boolean;
   grants?: ProgramGrants | undefined;
+  notice(text: string): void;
 }
 
 /** The request for the same program in the sandbox of the process. */
@@ -37,7 +42,7 @@ export async function confined<R extends Confinable>(
   proc: Process,
   request: R,
   { userDataDir, sandboxing }: Pick<KernelPorts, "userDataDir" | "sandboxing">,
-  { start, isShared = false, grants }: ConfineOptions = {},
+  { start, isShared = false, grants, notice }: ConfineOptions,
 ): Promise<Confined<R>> {
   const { spec, record } = proc;
   const { confinement, project, folders = [], cwd: folder } = spec.opts;
@@ -50,7 +55,7 @@ export async function confined<R extends Confinable>(
     env: { ...spec.opts.env, ...request.env },
   };
   requireProgram(program);
-  const scope = {
+  const scope: SandboxScope = {
     level: confinement.level,
     project: project.dir,
     folders: [...new Set([...folders, folder])].filter((one) => one !== project.dir),
@@ -66,6 +71,8 @@ export async function confined<R extends Confinable>(
     binary,
     isRoot: process.getuid?.() === 0,
   };
+  const rules = await rulePaths(proc, confinement, scope, notice);
+  if (rules) scope.rules = rules;
   const { mounts, confine, env } = sandboxed(confinement, scope, program);
   if (!isShared)
     views.set(proc, {
@@ -80,7 +87,7 @@ export async function confined<R extends Confinable>(
   const space =
     hasNamespaces(confinement) &&
     start &&
-    (await namespaceOf(proc, { confine, mounts, isRoot: scope.isRoot }, start));
+    (await namespaceOf(proc, { confine, key: spaceKey(mounts, scope.project), isRoot: scope.isRoot }, start));
   if (!space) return { request: { ...request, cwd, env, argv: [...confine, ...argv] } };
   return { request: { ...request, cwd, env, argv: space.joining(cwd, argv) }, init: space.init };
 }
@@ -90,14 +97,53 @@ const spaces = new WeakMap<Process, Map<string, Promise<RunNamespace | null>>>()
 /** Programs with more different mounts have a sandbox of their own. */
 const MAX_SPACES = 8;
 
+/** A file of the project that another takes the place of, as editors do, is no longer mounted over. */
+function spaceKey(mounts: readonly Mount[], project: string): string {
+  const inProject = mounts.filter(({ to }) => innerPath(project, to) !== null);
+  return JSON.stringify([
+    mounts,
+    inProject.map(({ to }) => lstatSync(to, { throwIfNoEntry: false })?.ino ?? null),
+  ]);
+}
+
+/** The files to which rules of the process apply. Its user gets a notice of what is not bound. */
+async function rulePaths(
+  proc: Process,
+  confinement: Sandbox,
+  { project, folders, own }: SandboxScope,
+  notice: (text: string) => void,
+): Promise<RulePaths | null> {
+  const rules = fileRules(proc.permissions.overFiles);
+  const { hidden, kept, lifted } = rules;
+  const denials = [...hidden, ...kept].map(({ text }) => text);
+  if (denials.length === 0 && lifted === null) return null;
+  if (!hasNamespaces(confinement)) {
+    if (denials.length > 0)
+      noticeOnce(
+        proc,
+        `${denials.join(", ")}: ${confinement.mechanism} does not bind programs by rules`,
+        notice,
+      );
+    return null;
+  }
+  const given = [project, ...folders].filter(existsSync);
+  const found = await findRulePaths(rules, given, lifted ? given.flatMap(protectedPaths) : [], own);
+  if (found.exceeded.length > 0)
+    noticeOnce(
+      proc,
+      `${found.exceeded.join(", ")}: there are more files than a sandbox binds (200, of 200,000 that are looked at); programs reach the others`,
+      notice,
+    );
+  return found;
+}
+
 async function namespaceOf(
   proc: Process,
-  { confine, mounts, isRoot }: { confine: string[]; mounts: readonly Mount[]; isRoot: boolean },
+  { confine, key, isRoot }: { confine: string[]; key: string; isRoot: boolean },
   start: (argv: string[]) => Promise<Child>,
 ): Promise<RunNamespace | null> {
   const known = spaces.get(proc) ?? new Map<string, Promise<RunNamespace | null>>();
   spaces.set(proc, known);
-  const key = JSON.stringify(mounts);
   const found = await known.get(key);
   if (found === null || (found && !found.hasEnded)) return found;
   if (known.size >= MAX_SPACES && !known.has(key)) return null;
@@ -116,13 +162,16 @@ export function sandboxRefusals(proc: Process, result: string, notice: (text: st
   views.delete(proc);
   if (view === undefined) return "";
   const found = refusals(result, view);
+  for (const text of found) noticeOnce(proc, text, notice);
+  return found.map((text) => `\n[${text}]`).join("");
+}
+
+function noticeOnce(proc: Process, text: string, notice: (text: string) => void): void {
   const known = shown.get(proc) ?? new Set();
   shown.set(proc, known);
-  for (const text of found.filter((one) => !known.has(one) && known.size < MAX_NOTICES)) {
-    known.add(text);
-    notice(text);
-  }
-  return found.map((text) => `\n[${text}]`).join("");
+  if (known.has(text) || known.size >= MAX_NOTICES) return;
+  known.add(text);
+  notice(text);
 }
 
 const shown = new WeakMap<Process, Set<string>>();

@@ -291,7 +291,10 @@ export class OpenContexts {
       // Loaded for the first program of a process that has a sandbox.
       const { confined } = await import("./confine.ts");
       const start = joinsOthers ? holder : undefined;
-      const made = await confined(proc, request, this.#ports, { start, isShared, grants });
+      const made = await confined(proc, request, this.#ports, {
+        ...{ start, isShared, grants },
+        notice: (text) => this.#ports.notice(proc, text),
+      });
       init = made.init;
       return made.request;
     };

@@ -3,6 +3,7 @@
 import {
   fitsWithin,
   isAbove,
+  literalHead,
   matchesBelow,
   matchPath,
   matchWild,
@@ -48,6 +49,23 @@ export class PathPattern {
     return { dir: `/${literal.join("/")}`, isWhole };
   }
 
+  /** It covers everything below each folder that it covers. */
+  get endsInAll(): boolean {
+    return this.#parts.at(-1) === "**";
+  }
+
+  /** It names its first folder. */
+  get isAnchored(): boolean {
+    return this.#parts[0] !== "**";
+  }
+
+  /** Returns true when it names, without a wildcard, the part of the target that is directly below the project, or all of it. */
+  begins({ absolute, relative }: PathSegments): boolean {
+    const literal = literalHead(this.#parts).length;
+    if (!this.#absolute) return relative !== null && literal > 0;
+    return literal > (relative === null ? absolute.length - 1 : absolute.length - relative.length);
+  }
+
   /** The protected names in it, with their counts. */
   get protectedNames(): ReadonlyMap<string, number> {
     return countProtected(this.#parts);
@@ -74,6 +92,12 @@ export class PathPattern {
   denies(target: PathSegments): boolean {
     const path = this.#pathOf(target);
     return path !== null && matchPath(this.#folded, path.map(fold));
+  }
+
+  /** Returns true when it denies some path below this folder. */
+  mayDenyBelow(folder: PathSegments): boolean {
+    const path = this.#pathOf(folder);
+    return path !== null && matchesBelow(this.#folded, path.map(fold));
   }
 
   /** Returns true when the folder contains the denied path: `secret/**` is below the project's folder. */

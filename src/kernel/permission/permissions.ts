@@ -375,6 +375,16 @@ export class Permissions {
     return [...this.#allowedTools];
   }
 
+  /** Its rules with patterns over files, which bind programs, too. */
+  get overFiles(): { denials: Layer; limits: readonly Layer[]; facts: Facts } {
+    const facts = this.#facts;
+    const isOver = (rule: Rule): boolean =>
+      rule.kind === "pattern" &&
+      facts.tools.some((tool) => tool.name === rule.name && subjectKind(tool) === "path");
+    const limits = this.#limits.map((layer) => layer.filter(isOver));
+    return { denials: this.#denials.filter(isOver), limits, facts };
+  }
+
   /** Lists all deny rules, which take precedence over every allow rule. */
   deniedTools(): string[] {
     return [...new Set(this.#denials.map((rule) => rule.text))].sort();
