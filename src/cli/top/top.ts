@@ -108,10 +108,8 @@ class Top {
     if (live) return;
     this.#io.stderr.write("any key: back to rnix top\n");
     const pressed = Promise.withResolvers<void>();
-    const keyboard = Keyboard.open(this.#io, {
-      key: () => pressed.resolve(),
-      paste: () => pressed.resolve(),
-    });
+    const press = (): void => pressed.resolve();
+    const keyboard = Keyboard.open(this.#io, { key: press, paste: press, interrupt: press });
     await pressed.promise;
     keyboard?.close();
   }

@@ -5,10 +5,11 @@ import { type KeyId, matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import { CURSOR_MARKER } from "@earendil-works/pi-tui/dist/tui.js";
 import { realClock } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
+import { SyscallError } from "../../plugin/index.ts";
 import type { ListedAsk } from "../../protocol/methods.ts";
 import type { TerminalSize } from "../io.ts";
 import { oneLine } from "../output/format.ts";
-import { cutTo, type Look } from "../terminal/look.ts";
+import { cutTo, type Look, wrapTo } from "../terminal/look.ts";
 import { QuestionPanel } from "../terminal/questions/question-panel.ts";
 import type { Frame } from "../terminal/screen.ts";
 import { ACTIONS, type Action, answer } from "./actions.ts";
@@ -35,7 +36,8 @@ type Mode =
   | { kind: "rows" | "help" }
   | { kind: "line"; label: string; input: Input; typed?(text: string): void; enter(text: string): void }
   | { kind: "confirm"; question: string; yes(): void }
-  | { kind: "ask"; ask: ListedAsk; panel: QuestionPanel; said: string[] };
+  /** `said`: a call that is too long for the panel, from line `first` on. */
+  | { kind: "ask"; ask: ListedAsk; panel: QuestionPanel; said: string[]; first: number };
 
 interface Key {
   keys: readonly KeyId[];
@@ -52,6 +54,8 @@ const END = 1_000_000;
 /** The share of the window that a pane takes, and a question. */
 const PANE = 0.4;
 const ASK = 0.6;
+/** Lines of a long call that a key moves it by. */
+const SCROLLED = 5;
 /** Fewer rows have no room for a pane. */
 const MIN_ROWS = 10;
 
@@ -127,8 +131,10 @@ export class TopView {
       if (data === "y") mode.yes();
     } else if (mode.kind === "help") this.#mode = ROWS;
     else if (mode.kind === "ask") {
-      // Here it does not mean no: the person came to look.
+      // Here Esc does not mean no: the person came to look.
       if (matchesKey(data, "ctrl+d") || matchesKey(data, "escape")) this.#mode = ROWS;
+      else if (matchesKey(data, "pageDown")) mode.first += SCROLLED;
+      else if (matchesKey(data, "pageUp")) mode.first = Math.max(0, mode.first - SCROLLED);
       else mode.panel.key(data);
     } else this.#press(data);
     this.#ports.redraw();
@@ -295,15 +301,29 @@ export class TopView {
     }
     const said: string[] = [];
     const panel = new QuestionPanel({
-      send: async (id, answers) => this.say(await answer(link, id, answers, env)),
+      send: async (id, answers) => {
+        try {
+          this.#message = await answer(link, id, answers, env);
+        } catch (error) {
+          // An answer that does not fit leaves the question open.
+          if (error instanceof SyscallError && error.code === "INVALID") throw error;
+          this.#message = messageOf(error);
+        }
+        this.#mode = ROWS;
+        this.#ports.redraw();
+      },
       now: () => realClock.now(),
-      say: (line) => void said.push(line),
+      say: (line) => {
+        said.push(line);
+        this.#ports.redraw();
+      },
       interrupt: () => undefined,
+      escLeaves: true,
       holdsText: () => false,
       type: () => undefined,
     });
     panel.ask(ask);
-    this.#mode = { kind: "ask", ask, panel, said };
+    this.#mode = { kind: "ask", ask, panel, said, first: 0 };
   }
 
   /** Whether a run is below the chosen one. */
@@ -332,7 +352,11 @@ export class TopView {
     const { now, look } = this.#ports;
     const mode = this.#mode;
     if (mode.kind === "help") return filled(this.#help(columns), room);
-    if (mode.kind === "ask" && mode.said.length > 0) return filled(mode.said, room);
+    if (mode.kind === "ask" && mode.said.length > 0) {
+      const lines = mode.said.flatMap((line) => wrapTo(line, columns));
+      mode.first = Math.max(0, Math.min(mode.first, lines.length - room));
+      return filled(lines.slice(mode.first), room);
+    }
     const at = realClock.now();
     const clock = (ms: number): string => new Date(ms).toTimeString().slice(0, 5);
     const lines = this.#list.visible(room).map((row) => {
@@ -386,7 +410,10 @@ export class TopView {
       };
     }
     if (mode.kind === "confirm") return { line: look.yellow(cutTo(mode.question, columns, look)) };
-    if (mode.kind === "ask") return { line: look.dim("esc leaves it open") };
+    if (mode.kind === "ask") {
+      const scroll = mode.said.length > 0 ? "page up, page down: all of it, " : "";
+      return { line: look.dim(cutTo(`${scroll}esc leaves it open`, columns, look)) };
+    }
     if (mode.kind === "help") return { line: look.dim("any key: back") };
     if (this.#message !== "") return { line: oneLine(this.#message, columns) };
     const filter = this.#by.filter === "" ? [] : [`filter: ${this.#by.filter} (esc clears)`];

@@ -176,6 +176,35 @@ describe.concurrent("rnix top", () => {
     machine.write("go", "");
   }, 40_000);
 
+  test("shows all of a long call before it is allowed, and why a key did nothing", async () => {
+    await using machine = new Machine();
+    const lines = Array.from({ length: 40 }, (_, i) => `echo line ${i}`);
+    await machine.play({ long: [bash([...lines, "touch made"].join("\n")), says("done")] });
+    await machine.ok(["spawn", "--detach", "long work", "--ask", "Bash", "--on-ask", "park"]);
+    await using terminal = machine.terminal(["top"], { columns: 80, rows: 24 });
+    const ask = async (): Promise<void> => {
+      await terminal.until(/Waiting for you 1/);
+      terminal.type("a");
+      await terminal.until(/more lines[\s\S]*Enter chooses/);
+      await Bun.sleep(1_100);
+      terminal.type(ENTER);
+      await terminal.until(/^Bash echo line 0\necho line 1$/m);
+    };
+    await ask();
+    expect(machine.has("made")).toBe(false);
+    for (let i = 0; i < 10; i++) terminal.type("\x1b[6~");
+    await terminal.until(/^touch made$[\s\S]*Enter answers/m);
+    terminal.type(ENTER);
+    await terminal.until(/Done 1\n/);
+    expect(machine.has("made")).toBe(true);
+    terminal.type("a");
+    await terminal.until(/it asks nothing/);
+    terminal.type("r");
+    await terminal.until(/has nothing left to answer|Add a message/);
+    terminal.type("q");
+    expect((await terminal.done).code).toBe(0);
+  }, 40_000);
+
   test("prints a table once where it can't draw", async () => {
     await using machine = await machineWithRuns();
     const dumb = machine.terminal(["top"], { columns: 100, rows: 30, env: { TERM: "dumb" } });

@@ -71,13 +71,15 @@ interface QuestionSize extends TerminalSize {
   left: string | null;
   /** The input line below has a message: Enter sends it. */
   isBeside?: boolean;
+  /** Esc is no key of the question. */
+  escLeaves?: true;
 }
 
 /** The block in at most `rows` lines, and whether it shows only a part of the call. */
 export function questionView(
   ask: AskUser,
   state: QuestionState,
-  { columns, rows, waiting, left, isBeside = false }: QuestionSize,
+  { columns, rows, waiting, left, isBeside = false, escLeaves }: QuestionSize,
   look: Look,
 ): { lines: string[]; isCut: boolean } {
   const question = questionOf(ask, state);
@@ -86,7 +88,7 @@ export function questionView(
   const options = question.choices.flatMap((_, at) => optionLines(question, state, at, columns, look));
   const hint = look.dim(
     cutTo(
-      `  ${isBeside ? BESIDE : hintOf(question, state)}${left === null ? "" : `${look.glyph.dot}${left} left`}`,
+      `  ${isBeside ? BESIDE : hintOf(question, state, escLeaves ? "" : ", Esc: no")}${left === null ? "" : `${look.glyph.dot}${left} left`}`,
       columns,
       look,
     ),
@@ -223,13 +225,14 @@ const ADDS = {
   answer: "",
 };
 
-function hintOf(question: Question, { text, selected, given }: QuestionState): string {
+function hintOf(question: Question, { text, selected, given }: QuestionState, esc: string): string {
   const { isPermission, isOpen, asked, usual } = question;
   const before = given.length > 0 && !isPermission ? ", Left goes back" : "";
-  if (isOpen) return `Enter sends it${usual === null ? "" : `, empty: ${usual}`}${before}, Esc: no answer`;
-  if (text !== null) return "Enter sends it, Esc goes back";
-  if (!isPermission) return `${asked.multi ? "Space marks, " : ""}Enter chooses${before}, Esc: no answer`;
-  return `Enter chooses${asked.text ? `, Tab ${ADDS[question.adds(selected)]}` : ""}, Esc: no`;
+  const none = esc && `${esc} answer`;
+  if (isOpen) return `Enter sends it${usual === null ? "" : `, empty: ${usual}`}${before}${none}`;
+  if (text !== null) return `Enter sends it, ${esc ? "Esc" : "Tab"} goes back`;
+  if (!isPermission) return `${asked.multi ? "Space marks, " : ""}Enter chooses${before}${none}`;
+  return `Enter chooses${asked.text ? `, Tab ${ADDS[question.adds(selected)]}` : ""}${esc}`;
 }
 
 function questionOf(ask: AskUser, { given }: QuestionState): Question {

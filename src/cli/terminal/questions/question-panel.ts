@@ -34,6 +34,8 @@ interface QuestionPanelPorts {
   say(line: string): void;
   /** The person wants to say something else instead. */
   interrupt(): void;
+  /** The caller takes Esc, and the question stays open. */
+  escLeaves?: true;
   /** The input line holds text: Enter sends it, and answers no question. */
   holdsText(): boolean;
   /** Gives a key to the input line. */
@@ -145,7 +147,9 @@ export class QuestionPanel {
     const left = timeLeft(ask, this.#ports.now());
     const isBeside = !this.#hasFocus && this.#ports.holdsText();
     const state = this.#state ?? freshQuestion(ask);
-    const view = questionView(ask, state, { ...size, waiting: this.#queue.length, left, isBeside }, look);
+    const { escLeaves } = this.#ports;
+    const shown = { ...size, waiting: this.#queue.length, left, isBeside, escLeaves };
+    const view = questionView(ask, state, shown, look);
     this.#isCut = view.isCut;
     return view.lines;
   }
