@@ -20,6 +20,7 @@ import { streaming } from "./figures/streaming.ts";
 import { terminal } from "./figures/terminal.ts";
 import { together } from "./figures/together.ts";
 import { toolCalls } from "./figures/tool-calls.ts";
+import { top } from "./figures/top.ts";
 import { workTree } from "./figures/work-tree.ts";
 import { type Place, withPlace } from "./place.ts";
 
@@ -28,7 +29,7 @@ import { type Place, withPlace } from "./place.ts";
  * each beside a floor measured in turns with it; bench/README.md says how to read them.
  */
 const USAGE = `bun bench/main.ts [--only GROUP]… [--rounds N] [--batches N] [--json FILE] [--rnix PATH]
-  --only     start, one-turn, prompt, tool-calls, work-tree, together, streaming, terminal, models, calls, records, search, recall, mcp, lsp, dashboard, peers, memory; of the kernel alone:
+  --only     start, one-turn, prompt, tool-calls, work-tree, together, streaming, terminal, models, calls, records, search, recall, mcp, lsp, dashboard, top, peers, memory; of the kernel alone:
              syscalls, processes, idle, messages, steps, snapshots
   --rounds   measured rounds of each command, 15 by default
   --batches  hundreds of runs in the memory figure, 2 by default
@@ -61,6 +62,7 @@ const GROUPS: Record<string, (place: Place) => Promise<Figure[]>> = {
   recall,
   mcp,
   dashboard,
+  top,
   lsp,
   peers,
   models: scarceModel,
