@@ -69,18 +69,24 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 const PROOF = "confined";
 
+/** Settings that are 0 where user namespaces are switched off, and what switches them on. */
+const USER_NAMESPACES = [
+  { file: "/proc/sys/user/max_user_namespaces", setting: "user.max_user_namespaces=15000" },
+  { file: "/proc/sys/kernel/unprivileged_userns_clone", setting: "kernel.unprivileged_userns_clone=1" },
+];
+
 /** What keeps user namespaces off here: the settings of the system say it. */
 function advice(): string {
   if (/microsoft/i.test(textOf("/proc/sys/kernel/osrelease")) && !existsSync("/run/WSL"))
     return "WSL 1 has no namespaces: convert it to WSL 2 (wsl --set-version DISTRO 2)";
+  // Root needs none. In a container, too, the setting decides before its options do.
+  const off =
+    process.getuid?.() === 0 ? undefined : USER_NAMESPACES.find(({ file }) => textOf(file).trim() === "0");
+  if (off) return `user namespaces are switched off: sysctl -w ${off.setting}`;
   if (existsSync("/.dockerenv") || existsSync("/run/.containerenv"))
     return "this is a container: start it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined, or with a seccomp profile that allows clone, unshare, mount, umount2 and pivot_root";
   if (textOf("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").trim() === "1")
     return "Ubuntu's AppArmor refuses user namespaces: apt-get install apparmor-profiles, cp /usr/share/apparmor/extra-profiles/bwrap-userns-restrict /etc/apparmor.d/ and systemctl reload apparmor; or sysctl -w kernel.apparmor_restrict_unprivileged_userns=0";
-  if (textOf("/proc/sys/user/max_user_namespaces").trim() === "0")
-    return "user namespaces are switched off: sysctl -w user.max_user_namespaces=15000";
-  if (textOf("/proc/sys/kernel/unprivileged_userns_clone").trim() === "0")
-    return "user namespaces are switched off: sysctl -w kernel.unprivileged_userns_clone=1";
   return "allow this user to make user namespaces";
 }
 

@@ -10,6 +10,7 @@ import { Machine } from "../support/machine.ts";
 import { toolResults } from "../support/requests.ts";
 import { bash, calls, says } from "../support/scenes.ts";
 import { dropPrivileges } from "../support/unprivileged.ts";
+import { withoutUserNamespaces } from "../support/without-userns.ts";
 
 const REQUIRED = ["spawn", "--no-stdin", "--sandbox", "required"];
 
@@ -247,6 +248,12 @@ describe.if(installed("bwrap"))("a run that names no sandbox", () => {
   });
 });
 
+/** Whether the system has Landlock: a program runs with it. */
+function hasLandlock(): boolean {
+  const grants = JSON.stringify({ read: ["/"], write: [] });
+  return Bun.spawnSync([binary(), "__landlock", grants, "true"]).success;
+}
+
 describe("without bubblewrap", () => {
   /** A PATH with everything but bwrap. */
   function without(machine: Machine): string {
@@ -255,12 +262,6 @@ describe("without bubblewrap", () => {
     for (const name of ["bash", "sh", "cat", "git", "touch", "yes", "head", "true"])
       symlinkSync(Bun.which(name) ?? "", join(bin, name));
     return bin;
-  }
-
-  /** Whether the system has Landlock: a program runs with it. */
-  function hasLandlock(): boolean {
-    const grants = JSON.stringify({ read: ["/"], write: [] });
-    return Bun.spawnSync([binary(), "__landlock", grants, "true"]).success;
   }
 
   test("a required sandbox ends with 69 and the line that installs it; auto runs with a notice", async () => {
@@ -302,3 +303,33 @@ describe("without bubblewrap", () => {
     for (const name of [".ssh", ".gitconfig"]) rmSync(join(machine.home, name), { recursive: true });
   });
 });
+
+const isRoot = process.getuid?.() === 0;
+
+describe.if(isRoot && installed("bwrap", "setpriv", "nsenter", "unshare"))(
+  "where user namespaces are switched off",
+  () => {
+    test("an ordinary user has no required sandbox, with the line that mends it; auto runs with a notice", async () => {
+      using place = await withoutUserNamespaces();
+      await using machine = await Machine.playing({ "do it": [bash("echo ran"), says("done")] });
+      dropPrivileges(machine);
+      machine.wrapper = [...place.wrapper, ...machine.wrapper];
+      const MENDS = "user namespaces are switched off: sysctl -w user.max_user_namespaces=15000";
+      const refused = await machine.run([...REQUIRED, "do it"]);
+      expect(refused.code).toBe(69);
+      expect(refused.stderr).toContain(MENDS);
+      expect((await machine.run(["doctor"])).stdout).toContain(MENDS);
+      const receipt = await machine.json([
+        "spawn",
+        "--no-stdin",
+        "--sandbox",
+        "auto",
+        "--output",
+        "json",
+        "do it",
+      ]);
+      expect(receipt).toMatchObject({ exit_code: 0, sandbox: hasLandlock() ? "project (landlock)" : "none" });
+      expect(receipt.notices.join()).toContain(MENDS);
+    });
+  },
+);
