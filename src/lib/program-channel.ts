@@ -14,8 +14,12 @@ export interface ProgramChannel {
   memory(): number | null;
 }
 
-/** Starts this program again, for a plugin; `argv` is the whole command line. */
-export type StartProgram = (argv: string[], onMessage: (message: unknown) => void) => ProgramChannel;
+/** Starts this program again, for a plugin; `argv` is the whole command line. `confined`: what it starts in a PID namespace. */
+export type StartProgram = (
+  argv: string[],
+  onMessage: (message: unknown) => void,
+  confined?: readonly string[],
+) => ProgramChannel;
 
 /** The hidden mode of the binary that is the process of a plugin. */
 export const PLUGIN_PROGRAM = "__plugin";

@@ -12,6 +12,7 @@ import { couldNotEnd } from "./end-processes.ts";
 import { killMarked } from "./kill-marked.ts";
 import { Ledger } from "./ledger.ts";
 import { readCommand } from "./linux-table.ts";
+import { exitInside, programInside } from "./nested-group.ts";
 import { Orphans } from "./orphans.ts";
 import { Output, outputName, type Redactor } from "./output.ts";
 import { outputKeeper } from "./output-keeper.ts";
@@ -167,10 +168,14 @@ export class Children {
   }
 
   /** Starts the process of a plugin, which belongs to no run. */
-  startPlugin(argv: string[], onMessage: (message: unknown) => void): ProgramChannel {
+  startPlugin(
+    argv: string[],
+    onMessage: (message: unknown) => void,
+    confined?: readonly string[],
+  ): ProgramChannel {
     if (this.#closing)
       throw new SyscallError("CLOSED", "This kernel is shutting down and starts no more programs.");
-    const owner = { uuid: "", spillDir: "" };
+    const owner = { uuid: "", spillDir: "", confined: confined && { argv: confined } };
     const child = this.#start(
       owner,
       { argv, cwd: "/", env: PLUGIN_ENV, life: "process", onMessage },
@@ -181,12 +186,12 @@ export class Children {
     return {
       send: channel.send,
       hold: channel.hold,
-      ended: child.exited(),
+      ended: confined ? child.exited().then(exitInside) : child.exited(),
       kill() {
         child.hurry();
         void child.end();
       },
-      memory: () => residentBytes(child.pid),
+      memory: () => residentBytes(confined ? programInside(child.pid) : child.pid),
     };
   }
 

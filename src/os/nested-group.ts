@@ -1,6 +1,7 @@
-/** Asks a confined program to end: the processes inside its PID namespace, not the one that waits outside. */
+/** A program in a PID namespace of its own, which bubblewrap has made: its end, and what it is below bubblewrap. */
 
 import { readdirSync, readFileSync } from "node:fs";
+import { constants } from "node:os";
 import { readProc } from "./linux-table.ts";
 import { terminate } from "./signal.ts";
 
@@ -9,6 +10,22 @@ export function terminateNested(group: number): void {
   const inside = members(group);
   for (const pid of inside.length > 0 ? inside : [-group]) terminate(pid);
 }
+
+/** The program itself. Between it and this process is the first one of its namespace. */
+export function programInside(pid: number): number {
+  const [init = pid] = childrenOf(pid);
+  const [program = init] = childrenOf(init);
+  return program;
+}
+
+/** How the program itself has ended: a signal is reported as shells do. */
+export function exitInside<E extends { code: number | null; signal: string | null }>(exit: E): E {
+  const number = (exit.code ?? 0) - SIGNAL_CODES;
+  const [name] = Object.entries(constants.signals).find(([, one]) => one === number) ?? [];
+  return name === undefined ? exit : { ...exit, code: null, signal: name };
+}
+
+const SIGNAL_CODES = 128;
 
 /** The children of a process's main thread; none when the process is gone. */
 export function childrenOf(pid: number): number[] {

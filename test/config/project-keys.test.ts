@@ -396,6 +396,7 @@ function isAtItsMaximum(key: string): boolean {
 /** Another value than the default. */
 function atLeast(key: string): string {
   if (key === "on_ask") return "sh evil.sh";
+  if (key === "plugins_outside") return "backup";
   if (key === "network") return "evil.example";
   if (key === "taint" || key === "sandbox") return "off";
   if (key === "sandbox_level") return "read-only";

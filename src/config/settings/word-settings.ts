@@ -27,11 +27,18 @@ export interface WordValues extends Record<WordOption, string> {
   ask: AskSetting;
   /** What is notified when a suspended run waits for a person's answer: a command or an address. null: nothing. */
   on_ask: string | null;
+  /** Names with commas. null: none. */
+  plugins_outside: string | null;
 }
 
 export type WordKey = keyof WordValues;
 
-export const WORD_DEFAULTS: WordValues = { ask: "chat", on_ask: null, ...ofOptions("default") };
+export const WORD_DEFAULTS: WordValues = {
+  ask: "chat",
+  on_ask: null,
+  plugins_outside: null,
+  ...ofOptions("default"),
+};
 
 /** How `null` is written. */
 const NONE = "none";
@@ -39,15 +46,17 @@ const NONE = "none";
 export const WORD_ABOUTS: Record<WordKey, string> = {
   ask: `the mode of runs that you start at a terminal: ${ASK_MODES.toReversed().join(", ")}; chat: outside in conversations and rnix "…", off for rnix spawn`,
   on_ask: "a command or an https address that is notified when a suspended run waits for an answer",
+  plugins_outside: "plugins from disk that run outside of their sandbox; *: all of them",
   ...ofOptions("about"),
 };
 
-export const WORD_KEYS: readonly WordKey[] = ["ask", "on_ask", ...WORD_OPTIONS];
+export const WORD_KEYS: readonly WordKey[] = ["ask", "on_ask", "plugins_outside", ...WORD_OPTIONS];
 
 /** The keys of config.yaml. */
 export const wordSchema = () => ({
   ask: choice(ASK_SETTINGS).optional(),
   on_ask: commandLine("a command or an address, or none").optional(),
+  plugins_outside: z.union([text("a plugin's name, or none"), texts()]).optional(),
   ...Object.fromEntries(WORD_OPTIONS.map((name) => [name, optionSchema(optionOf(name)).optional()])),
 });
 
@@ -79,8 +88,10 @@ export function withWords(
   const made = { ...values };
   const ask = ASK_SETTINGS.find((one) => one === file.ask);
   if (ask !== undefined && !refused.has("ask")) made.ask = ask;
-  if (file.on_ask !== undefined && !refused.has("on_ask"))
-    made.on_ask = file.on_ask === NONE ? null : file.on_ask;
+  for (const key of ["on_ask", "plugins_outside"] as const) {
+    const value = refused.has(key) ? undefined : file[key];
+    if (value !== undefined) made[key] = value === NONE ? null : value;
+  }
   for (const name of WORD_OPTIONS) made[name] = (refused.has(name) ? undefined : file[name]) ?? made[name];
   return made;
 }

@@ -26,7 +26,7 @@ export const PROJECT_KEYS = {
     ...settingRules(),
     ask: { class: "narrows", until: "counts where it asks more than yours" },
     ...trusted("your own command or address is notified", "on_ask"),
-    ...trusted("your value counts", "network", "taint", "sandbox", "sandbox_level"),
+    ...trusted("your value counts", "plugins_outside", "network", "taint", "sandbox", "sandbox_level"),
     ...trusted("you are asked for these calls; a rule of your own answer counts", "allow_always"),
     ...trusted("plugins get your settings alone", "plugins"),
     ...userOnly("secrets", "secrets.*.from", "secrets.*.hosts"),

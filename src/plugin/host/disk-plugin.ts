@@ -1,11 +1,12 @@
 /** A plugin on disk: reads it, and replaces its process when its files change. */
 
 import { type BigIntStats, statSync } from "node:fs";
+import type { StartProgram } from "../../lib/program-channel.ts";
 import { SyscallError } from "../index.ts";
 import { listDigest } from "./embedded.ts";
 import { PluginProcess } from "./plugin-process.ts";
 import { PluginVersion } from "./plugin-version.ts";
-import type { ProcessOptions, Timers } from "./process-options.ts";
+import type { Confine, ProcessOptions, Timers } from "./process-options.ts";
 import type { Problem } from "./report.ts";
 import { type StaticCheck, staticCheck } from "./static-check.ts";
 
@@ -18,6 +19,7 @@ export interface DiskPorts extends Pick<ProcessOptions, "limits" | "log" | "star
   now(): number;
   /** How long an unused process is kept. */
   idleMs: number;
+  confine(): ReturnType<Confine>;
 }
 
 /** One plugin on disk: its files, and the processes of its versions. */
@@ -109,11 +111,14 @@ export class DiskPlugin {
 
   async #start(code: string): Promise<PluginProcess> {
     const { name, entry } = this;
-    const { limits, timers, log, start } = this.#ports;
+    const { limits, timers, log, start: plainly, confine } = this.#ports;
     const starting = new AbortController();
     this.#starting.add(starting);
     try {
       const { signal } = starting;
+      const confined = await confine();
+      const start: StartProgram = (argv, onMessage) =>
+        plainly(confined?.argv(argv) ?? argv, onMessage, confined?.isNested ? argv : undefined);
       return await PluginProcess.start({
         name,
         entry,

@@ -1,5 +1,6 @@
 /** The plugin host: finds, loads and leases the plugins of a project. */
 
+import { dirname } from "node:path";
 import type { z } from "zod";
 import { issueText } from "../../lib/issue-text.ts";
 import { readSchema } from "../../vfs/json-schema.ts";
@@ -8,7 +9,7 @@ import type { DiskPlugin, DiskPorts, Loadable } from "./disk-plugin.ts";
 import { compiled, type EmbeddedPlugin, listDigest } from "./embedded.ts";
 import { besideBinary, findPlugins, isEmbeddedCopy, type PluginLocation, pluginFolders } from "./folders.ts";
 import { type HostLease, leaseOf, type Mountable } from "./lease.ts";
-import { realTimers } from "./process-options.ts";
+import { type Confine, type PluginSandbox, realTimers } from "./process-options.ts";
 import {
   asProblem,
   type CheckReport,
@@ -33,9 +34,12 @@ export interface HostProject {
   isTrusted(files: readonly FileDigest[]): boolean;
   /** The settings of each plugin, by its name (`plugins` of config.yaml). */
   settings?: Readonly<Record<string, unknown>>;
+  /** How the processes of plugins from disk are confined. `outside`: the names of plugins that are not. Absent: not at all. */
+  sandbox?: Pick<PluginSandbox, "level" | "required"> & { outside: readonly string[] };
 }
 
-export interface HostOptions extends Partial<Omit<DiskPorts, "start">>, Pick<DiskPorts, "start"> {
+export interface HostOptions extends Partial<Omit<DiskPorts, "start" | "confine">>, Pick<DiskPorts, "start"> {
+  confine?: Confine;
   /** `~/.config/rnix`. */
   configDir: string;
   /** The folder whose `plugins/` counts as stock. By default the executable's; null for none. */
@@ -77,16 +81,18 @@ export class PluginHost {
   readonly #configDir: string;
   readonly #beside: string | null;
   readonly #ports: DiskPorts;
+  readonly #confine: Confine | undefined;
   readonly #stock = new StockPlugins();
   readonly #disk = new Map<string, DiskPlugin>();
   /** The lease of all runs that have stock plugins only, without settings. */
   #stockLease: Promise<HostLease> | undefined;
   #closed = false;
 
-  constructor({ configDir, beside = compiled ? besideBinary() : null, ...ports }: HostOptions) {
+  constructor({ configDir, beside = compiled ? besideBinary() : null, confine, ...ports }: HostOptions) {
+    this.#confine = confine;
     this.#configDir = configDir;
     this.#beside = beside;
-    this.#ports = { timers: realTimers, now: Date.now, idleMs: IDLE_MS, ...ports };
+    this.#ports = { timers: realTimers, now: Date.now, idleMs: IDLE_MS, confine: async () => null, ...ports };
   }
 
   /**
@@ -124,7 +130,7 @@ export class PluginHost {
     );
     return Promise.all(
       own.map(async (found) => {
-        const { files, problems } = await (await this.#diskPlugin(found)).read();
+        const { files, problems } = await (await this.#diskPlugin(found, project)).read();
         const others = files.map(({ path }) => path).filter((path) => path !== found.entry);
         const takes = await this.#stock.mentionedBy(found.name, files);
         return { name: found.name, files: [found.entry, ...others], takes, problems: [...problems] };
@@ -177,7 +183,7 @@ export class PluginHost {
       report.problems.push({ message: found.refused });
       return { report };
     }
-    const plugin = await this.#diskPlugin(found);
+    const plugin = await this.#diskPlugin(found, project);
     const { files, problems, code } = await plugin.read();
     if (files.length > 0) report.version = short(listDigest(files));
     if (found.layer === "project" && !project.isTrusted(files)) {
@@ -215,21 +221,36 @@ export class PluginHost {
     const folders = pluginFolders(this.#configDir, own, this.#beside);
     const all = findPlugins(folders);
     const entries = new Set(all.map(({ entry }) => entry));
-    for (const [entry, plugin] of this.#disk) {
+    for (const [key, plugin] of this.#disk) {
+      const { entry } = plugin;
       if (entries.has(entry) || !folders.some(({ path }) => entry.startsWith(`${path}/`))) continue;
       plugin.retire();
-      this.#disk.delete(entry);
+      this.#disk.delete(key);
     }
     return all.filter((one) => !isEmbeddedCopy(one, this.#stock.named(one.name)));
   }
 
-  async #diskPlugin({ name, entry }: PluginLocation): Promise<DiskPlugin> {
+  /** A plugin of several projects has a process for each, where those are confined. */
+  async #diskPlugin({ name, entry }: PluginLocation, project: HostProject): Promise<DiskPlugin> {
     // The process's code and zod are loaded with the first plugin from disk.
     const { DiskPlugin } = await import("./disk-plugin.ts");
-    const known = this.#disk.get(entry) ?? new DiskPlugin(name, entry, this.#ports);
-    this.#disk.set(entry, known);
+    const sandbox = this.#confine && sandboxOf(name, entry, project);
+    const key = sandbox ? JSON.stringify([entry, sandbox]) : entry;
+    const confine = async () => (sandbox && (await this.#confine?.(sandbox))) ?? null;
+    const known = this.#disk.get(key) ?? new DiskPlugin(name, entry, { ...this.#ports, confine });
+    this.#disk.set(key, known);
     return known;
   }
+}
+
+function sandboxOf(
+  name: string,
+  entry: string,
+  { sandbox, id, kind, dir, workTree = dir }: HostProject,
+): PluginSandbox | undefined {
+  if (!sandbox || sandbox.outside.some((one) => one === name || one === "*")) return undefined;
+  const { level, required } = sandbox;
+  return { level, required, id, project: kind === "none" ? null : workTree, folder: dirname(entry) };
 }
 
 async function loadDisk(plugin: DiskPlugin, read: Loadable): Promise<Loading> {

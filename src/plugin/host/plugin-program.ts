@@ -1,6 +1,6 @@
 /**
  * The program of the process that runs one version of one plugin from disk. It imports the plugin and serves the
- * kernel's calls to it. A process isolates faults but is no sandbox: trust decides whether the plugin may run.
+ * kernel's calls to it. Trust decides whether the plugin may run, and the server whether in a sandbox.
  */
 
 import { inspect } from "node:util";

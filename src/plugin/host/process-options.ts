@@ -25,6 +25,26 @@ export const PROCESS_LIMITS: ProcessLimits = {
   aliveMs: 2_000,
 };
 
+/** What the process of a plugin may do. */
+export interface PluginSandbox {
+  level: "project" | "read-only";
+  /** It is not started where no sandbox can be made. */
+  required: boolean;
+  /** The project for whose runs it works, and its folder; null: none. */
+  id: string;
+  project: string | null;
+  /** Of its entry: it is readable. */
+  folder: string;
+}
+
+/** Confines the process of a plugin; null where no sandbox can be made. */
+export type Confine = (sandbox: PluginSandbox) => Promise<{
+  /** The command line in place of the plain one. */
+  argv(plain: readonly string[]): string[];
+  /** The process is in another PID namespace. */
+  isNested: boolean;
+} | null>;
+
 export interface ProcessOptions {
   name: string;
   /** Absolute; for messages. */

@@ -6,6 +6,7 @@ import { thisUser } from "../../config/environment/paths.ts";
 import { Secrets } from "../../kernel/process/secrets.ts";
 import { embeddedAgents, embeddedSkills } from "../../plugin/host/embedded.ts";
 import { PluginHost } from "../../plugin/host/host.ts";
+import type { Confine } from "../../plugin/host/process-options.ts";
 import { Notifier } from "../notify/notifier.ts";
 import { CommandKeys } from "../plan/api-key-commands.ts";
 import { BASES } from "../plan/base-folder.ts";
@@ -32,9 +33,15 @@ export function openProjects(
   { user, env, logger }: BootOptions,
   { kernelId, kernelAlive, children, clock }: Machine,
 ): OpenedProjects {
+  let confinePlugin: Confine | undefined;
   const plugins = new PluginHost({
     configDir: user.configDir,
-    start: (argv, onMessage) => children.startPlugin(argv, onMessage),
+    start: (argv, onMessage, confined) => children.startPlugin(argv, onMessage, confined),
+    confine: async (sandbox) => {
+      // Loaded with the first plugin from disk.
+      confinePlugin ??= (await import("../plan/confine-plugin.ts")).confinePlugins(user, env);
+      return confinePlugin(sandbox);
+    },
   });
   const activeProjects: ActiveProjects = new Map();
   const workspaces = new Workspaces({

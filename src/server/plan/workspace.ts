@@ -77,13 +77,14 @@ export class Workspaces {
     const given = new Trust(user.dataDir, project, { hasRuns, definitions: base?.dir });
     const trust = where.trustAll ? trustAll : given;
     const defined = base === null ? project : { ...project, dir: base.dir };
-    const hostProject = ({ plugins: settings }: Settings): HostProject => ({
+    const hostProject = ({ plugins: settings, words }: Settings): HostProject => ({
       id: project.id,
       dir: defined.dir,
       workTree: project.dir,
       kind: project.kind,
       isTrusted: (files) => trust.allowsContent(files),
       settings,
+      sandbox: pluginSandbox(words),
     });
     return {
       project,
@@ -124,4 +125,18 @@ export class Workspaces {
     }));
     return this.#embedded;
   }
+}
+
+/** What a run's flags say of its sandbox does not change that of a plugin, which works for many runs. */
+function pluginSandbox({
+  sandbox,
+  sandbox_level,
+  plugins_outside,
+}: Settings["words"]): HostProject["sandbox"] {
+  if (sandbox === "off") return undefined;
+  return {
+    level: sandbox_level === "read-only" ? sandbox_level : "project",
+    required: sandbox === "required",
+    outside: plugins_outside?.split(",").map((name) => name.trim()) ?? [],
+  };
 }

@@ -126,4 +126,51 @@ describe.if(installed("bwrap", "setpriv"))("what a run in a sandbox starts is in
     expect(machine.read(login)).toBe("renewed\n");
     rmSync(machine.home, { recursive: true });
   });
+
+  test("a plugin from disk, wherever it is: a process for each project, unless it is to be outside", async () => {
+    await using machine = new Machine({ git: true });
+    machine.config({ sandbox: "unattended" });
+    furnish(machine);
+    const file = attempting(machine, "true");
+    const plugin = (name: string): string => `
+      import { defineTool } from "rnix/plugin";
+      import { existsSync, writeFileSync } from "node:fs";
+      const started = Date.now() + Math.random();
+      process.on("SIGTERM", () => {}); // One of the attempts signals all that it sees.
+      export default defineTool({
+        name: "${name}",
+        description: "Tries.",
+        input: { type: "object", properties: { run: { type: "string" } } },
+        run: async ({ run }, { cwd }) => {
+          if (run === "crash") process.kill(process.pid, "SIGSEGV");
+          if (run === "hold") await Bun.sleep(5_000, (globalThis.held = Buffer.alloc(1.1 * 2 ** 30, 1)));
+          if (run) Bun.spawnSync(["/bin/sh", run], { cwd, env: { HOME: "${machine.home}", PATH: "/usr/bin:/bin" } });
+          writeFileSync(\`\${cwd}/written\`, "by the plugin");
+          const key = existsSync("${machine.home}/.ssh/id_ed25519");
+          return JSON.stringify({ started, key });
+        },
+      });`;
+    machine.write(".rnix/plugins/own.ts", plugin("Own"));
+    machine.write(join(machine.configDir, "plugins/yours.ts"), plugin("Yours"));
+    await machine.ok(["trust", "--yes"]);
+    const call = async (tool: string, input = {}, options = {}): Promise<{ started: number; key: boolean }> =>
+      JSON.parse((await machine.ok(["call", tool, JSON.stringify(input)], options)).stdout);
+    const own = await call("Own", { run: file });
+    expect(own.key).toBe(false);
+    expect(await achieved(machine)).toEqual([]);
+    expect(machine.read("written")).toBe("by the plugin");
+    const yours = await call("Yours");
+    expect(yours.key).toBe(false);
+    expect(await call("Yours")).toEqual(yours);
+    expect((await call("Yours", {}, { cwd: machine.elsewhere })).started).not.toBe(yours.started);
+    const ended = async (run: string): Promise<string> =>
+      (await machine.run(["call", "Own", JSON.stringify({ run })])).stderr;
+    expect(await ended("crash")).toContain("the signal SIGSEGV ended it");
+    expect(await ended("hold")).toContain("MiB of memory; a plugin may hold");
+    machine.config({ sandbox: "unattended", plugins_outside: ["yours"] });
+    expect((await call("Yours")).key).toBe(true);
+    expect((await call("Own")).key).toBe(false);
+    for (const folder of [machine.home, join(machine.dataDir, "plugin-homes")])
+      rmSync(folder, { recursive: true });
+  });
 });
