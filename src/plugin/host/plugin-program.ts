@@ -16,14 +16,8 @@ import {
 import { wholePlugin } from "./exported.ts";
 import { HostServices, limited, ProgramMounts } from "./program-context.ts";
 import { sketch } from "./sketch.ts";
-import {
-  type Answer,
-  type DriverAnswers,
-  type DriverCall,
-  type ToHost,
-  type ToProgram,
-  toWire,
-} from "./wire.ts";
+import type { Answer, DriverAnswers, DriverCall, ToHost, ToProgram } from "./wire.ts";
+import { toWire } from "./wire-error.ts";
 
 const LONGEST_TEXT = 8_192;
 

@@ -17,16 +17,12 @@ import {
   type Answer,
   type DriverAnswers,
   type DriverCall,
-  errorText,
-  fromWire,
   PendingCalls,
   type ServiceCall,
-  type SourcePosition,
   type ToHost,
   type ToProgram,
-  toWire,
-  type WireError,
 } from "./wire.ts";
+import { errorText, fromWire, type SourcePosition, toWire, type WireError } from "./wire-error.ts";
 
 /** The receiver of a mount's events. */
 interface MountObserver {

@@ -15,7 +15,6 @@ import { sketch } from "./sketch.ts";
 import {
   type Answer,
   type ContextEvent,
-  fromWire,
   PendingCalls,
   REMOTE_METHODS,
   type RemoteMethods,
@@ -24,10 +23,9 @@ import {
   type ServiceAnswers,
   type ServiceCall,
   type ToHost,
-  toWire,
   type WireContext,
-  type WireError,
 } from "./wire.ts";
+import { fromWire, toWire, type WireError } from "./wire-error.ts";
 
 /** The limit of open service calls per process. */
 const MAX_CALLS = 256;

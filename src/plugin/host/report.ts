@@ -1,7 +1,7 @@
 /** The report about one plugin, for `rnix plugins` and for notices of a run. */
 
 import { type Device, type Plugin, type Services, SyscallError } from "../index.ts";
-import { errorText, placeText, type SourcePosition, toWire } from "./wire.ts";
+import { errorText, placeText, type SourcePosition, toWire } from "./wire-error.ts";
 
 /** The layer in which a plugin was found. The nearer one wins. */
 export type PluginLayer = "stock" | "user" | "project";
