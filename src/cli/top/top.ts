@@ -52,6 +52,7 @@ class Top {
       look: lookOf(io),
       env: environment(io),
       redraw: () => this.#screen?.redraw(),
+      refresh: () => this.#readEnded(),
       leave: (run) => this.#left.resolve(run),
     });
     link.lend = (work) => this.#screen?.suspendFor(work) ?? work();

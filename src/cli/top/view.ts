@@ -27,6 +27,8 @@ interface TopPorts {
   look: Look;
   env: Record<string, string>;
   redraw(): void;
+  /** Something was done: a run may have ended before it was seen as live. */
+  refresh(): void;
   /** null: the user leaves. */
   leave(open: TopRun | null): void;
 }
@@ -276,7 +278,10 @@ export class TopView {
 
   #report(work: Promise<string>): void {
     work.then(
-      (text) => this.say(text),
+      (text) => {
+        this.say(text);
+        this.#ports.refresh();
+      },
       (error: unknown) => this.say(messageOf(error)),
     );
   }

@@ -115,6 +115,13 @@ describe.concurrent("rnix top", () => {
     await using terminal = await top(machine);
     terminal.type(DOWN);
     await terminal.until(/❯ \d+.*(parent|units) work/);
+    terminal.type(`/units${ENTER}s`);
+    await terminal.until(/Parked 1\n.*units work\s+asked for/);
+    // Its call was stopped: it ends before a look at the live processes.
+    terminal.type("r");
+    await terminal.until(/Done 1\n.*units work\s+completed/);
+    terminal.type(ESCAPE);
+    await terminal.until(/parent work/);
     terminal.type(`/parent${ENTER}${ENTER}`);
     await terminal.until((text) => text.includes("ctrl-c detaches"));
     expect(terminal.screen.modes.alternateScreen).toBe(false);
