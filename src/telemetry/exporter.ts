@@ -10,7 +10,9 @@ export interface ExportPorts {
   clock: Clock;
   random(): number;
   warn(text: string): void;
-  /** Ends requests and their retries. */
+  /** Nothing is retried from then on: what waits for a retry is tried once more. */
+  closing: AbortSignal;
+  /** Ends requests. */
   stop: AbortSignal;
 }
 
@@ -37,7 +39,7 @@ export class Sender {
 
   /** Returns whether the collector has taken it; a series of failures is logged once. */
   async send(request: Message): Promise<boolean> {
-    const { clock, random, stop } = this.#ports;
+    const { clock, random, closing } = this.#ports;
     let wait = FIRST_WAIT_MS;
     for (let attempt = 1; ; attempt++) {
       const failure = await this.#attempt(request);
@@ -45,15 +47,15 @@ export class Sender {
         this.#isFailing = false;
         return true;
       }
-      if (!failure.temporary || attempt === ATTEMPTS || stop.aborted) return this.#failed(failure.why);
+      if (!failure.temporary || attempt === ATTEMPTS || closing.aborted) return this.#failed(failure.why);
       const ms = Math.min(failure.afterMs ?? wait * (0.5 + random()), MAX_WAIT_MS);
       wait *= 2;
-      await sleep(clock, ms, stop).catch(() => undefined);
+      await sleep(clock, ms, closing).catch(() => undefined);
     }
   }
 
   #failed(why: string): false {
-    if (!this.#isFailing) this.#ports.warn(`${this.#target.url}: ${why}. What waits is dropped.`);
+    if (!this.#isFailing) this.#ports.warn(`${this.#target.url}: what waits is dropped: ${why}`);
     this.#isFailing = true;
     return false;
   }

@@ -8,70 +8,48 @@ type Value = string | number | boolean | Message | readonly Value[];
 type Fields = Readonly<Record<string, readonly [number: number, type: string]>>;
 
 /** The messages and fields that are sent. */
-const MESSAGES: Readonly<Record<string, Fields>> = {
-  TracesRequest: { resourceSpans: [1, "ResourceSpans"] },
-  ResourceSpans: { resource: [1, "Resource"], scopeSpans: [2, "ScopeSpans"] },
-  ScopeSpans: { scope: [1, "Scope"], spans: [2, "Span"], schemaUrl: [3, "string"] },
-  Span: {
-    traceId: [1, "hex"],
-    spanId: [2, "hex"],
-    parentSpanId: [4, "hex"],
-    name: [5, "string"],
-    kind: [6, "varint"],
-    startTimeUnixNano: [7, "fixed64"],
-    endTimeUnixNano: [8, "fixed64"],
-    attributes: [9, "KeyValue"],
-    status: [15, "Status"],
-    flags: [16, "fixed32"],
-  },
-  Status: { message: [2, "string"], code: [3, "varint"] },
-  MetricsRequest: { resourceMetrics: [1, "ResourceMetrics"] },
-  ResourceMetrics: { resource: [1, "Resource"], scopeMetrics: [2, "ScopeMetrics"] },
-  ScopeMetrics: { scope: [1, "Scope"], metrics: [2, "Metric"], schemaUrl: [3, "string"] },
-  Metric: {
-    name: [1, "string"],
-    description: [2, "string"],
-    unit: [3, "string"],
-    sum: [7, "Sum"],
-    histogram: [9, "Histogram"],
-  },
-  Sum: {
-    dataPoints: [1, "NumberPoint"],
-    aggregationTemporality: [2, "varint"],
-    isMonotonic: [3, "varint"],
-  },
-  Histogram: { dataPoints: [1, "HistogramPoint"], aggregationTemporality: [2, "varint"] },
-  NumberPoint: {
-    startTimeUnixNano: [2, "fixed64"],
-    timeUnixNano: [3, "fixed64"],
-    asDouble: [4, "double"],
-    attributes: [7, "KeyValue"],
-  },
-  HistogramPoint: {
-    startTimeUnixNano: [2, "fixed64"],
-    timeUnixNano: [3, "fixed64"],
-    count: [4, "fixed64"],
-    sum: [5, "double"],
-    bucketCounts: [6, "fixed64"],
-    explicitBounds: [7, "double"],
-    attributes: [9, "KeyValue"],
-  },
-  Resource: { attributes: [1, "KeyValue"] },
-  Scope: { name: [1, "string"], version: [2, "string"] },
-  KeyValue: { key: [1, "string"], value: [2, "AnyValue"] },
-  AnyValue: {
-    stringValue: [1, "string"],
-    boolValue: [2, "varint"],
-    intValue: [3, "varint"],
-    doubleValue: [4, "double"],
-    arrayValue: [5, "ArrayValue"],
-  },
-  ArrayValue: { values: [1, "AnyValue"] },
-};
+const MESSAGES = tableOf(`
+  TracesRequest resourceSpans:1:ResourceSpans
+  ResourceSpans resource:1:Resource scopeSpans:2:ScopeSpans
+  ScopeSpans scope:1:Scope spans:2:Span schemaUrl:3:string
+  Span traceId:1:hex spanId:2:hex parentSpanId:4:hex name:5:string kind:6:varint startTimeUnixNano:7:fixed64 \
+    endTimeUnixNano:8:fixed64 attributes:9:KeyValue status:15:Status flags:16:fixed32
+  Status message:2:string code:3:varint
+  MetricsRequest resourceMetrics:1:ResourceMetrics
+  ResourceMetrics resource:1:Resource scopeMetrics:2:ScopeMetrics
+  ScopeMetrics scope:1:Scope metrics:2:Metric schemaUrl:3:string
+  Metric name:1:string description:2:string unit:3:string sum:7:Sum histogram:9:Histogram
+  Sum dataPoints:1:Number aggregationTemporality:2:varint isMonotonic:3:varint
+  Histogram dataPoints:1:Buckets aggregationTemporality:2:varint
+  Number startTimeUnixNano:2:fixed64 timeUnixNano:3:fixed64 asDouble:4:double attributes:7:KeyValue
+  Buckets startTimeUnixNano:2:fixed64 timeUnixNano:3:fixed64 count:4:fixed64 sum:5:double bucketCounts:6:fixed64 \
+    explicitBounds:7:double attributes:9:KeyValue
+  Resource attributes:1:KeyValue
+  Scope name:1:string version:2:string
+  KeyValue key:1:string value:2:AnyValue
+  AnyValue stringValue:1:string boolValue:2:varint intValue:3:varint doubleValue:4:double arrayValue:5:ArrayValue
+  ArrayValue values:1:AnyValue
+`);
+
+function tableOf(text: string): ReadonlyMap<string, Fields> {
+  const lines = text
+    .trim()
+    .split("\n")
+    .map((line) => line.trim().split(/\s+/));
+  return new Map(
+    lines.map(([name = "", ...fields]) => {
+      const parts = fields.map((field) => field.split(":"));
+      return [
+        name,
+        Object.fromEntries(parts.map(([key, number, type = ""]) => [key, [Number(number), type]])),
+      ];
+    }),
+  );
+}
 
 /** `name`: of the message in the table above. Fields that the table does not have are left out. */
 export function encode(name: string, message: Message): Buffer {
-  const parts = Object.entries(MESSAGES[name] ?? {}).flatMap(([key, [number, type]]) => {
+  const parts = Object.entries(MESSAGES.get(name) ?? {}).flatMap(([key, [number, type]]) => {
     const value = message[key];
     if (value === undefined) return [];
     return isList(value) ? value.flatMap((one) => field(number, type, one)) : field(number, type, value);

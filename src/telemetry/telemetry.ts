@@ -11,7 +11,7 @@ import type { OtelConfig } from "./otel-config.ts";
 import type { Message } from "./protobuf.ts";
 import { attributesOf, chatSpan, factsOf, providerName, type RunFacts, runSpan, toolSpan } from "./spans.ts";
 
-interface TelemetryPorts extends Omit<ExportPorts, "stop"> {
+interface TelemetryPorts extends Omit<ExportPorts, "closing" | "stop"> {
   version: string;
   instruments: Instruments;
   /** A process of the table; one that has just ended is still there. */
@@ -42,10 +42,11 @@ export class Telemetry {
   readonly #ports: TelemetryPorts;
   readonly #spans: SpanQueue | undefined;
   readonly #metrics: Sender | undefined;
+  readonly #closing = new AbortController();
   readonly #stop = new AbortController();
   readonly #startMs: number;
-  /** By PID; null: it is no agent, or its caller does not sample it. */
-  readonly #runs = new Map<number, RunFacts | null>();
+  /** Live runs whose spans are sent, by PID. */
+  readonly #runs = new Map<number, RunFacts>();
   #timer: Timer | undefined;
   #sending: Promise<unknown> = Promise.resolve();
 
@@ -54,7 +55,7 @@ export class Telemetry {
     this.#ports = ports;
     this.#startMs = ports.clock.now();
     const { traces, metrics } = config;
-    const sending = { ...ports, stop: this.#stop.signal };
+    const sending = { ...ports, closing: this.#closing.signal, stop: this.#stop.signal };
     if (traces) {
       const sender = new Sender(traces, "TracesRequest", sending);
       this.#spans = new SpanQueue(config, {
@@ -67,6 +68,13 @@ export class Telemetry {
       this.#metrics = new Sender(metrics, "MetricsRequest", sending);
       this.#sendLater();
     }
+  }
+
+  /** A run that its caller does not sample has no spans. */
+  onSpawn(pid: number): void {
+    const info = this.#ports.info(pid);
+    const facts = factsOf(info);
+    if (info.kind === "agent" && facts.trace.isSampled) this.#runs.set(pid, facts);
   }
 
   onAnswer(pid: number, answer: Answer): void {
@@ -105,9 +113,10 @@ export class Telemetry {
     this.#runs.delete(pid);
   }
 
-  /** Sends what waits, for a short time. */
+  /** Sends what waits, once and for a short time. */
   async close(): Promise<void> {
     this.#timer?.cancel();
+    this.#closing.abort();
     const deadline = this.#ports.clock.timer(CLOSE_MS, () => this.#stop.abort());
     await this.#spans?.close();
     if (this.#metrics && this.#ports.instruments.changed) this.#send();
@@ -116,15 +125,8 @@ export class Telemetry {
   }
 
   #add(pid: number, make: (run: RunFacts) => Message): void {
-    if (!this.#spans || pid === 0) return;
-    let run = this.#runs.get(pid);
-    if (run === undefined) {
-      const info = this.#ports.info(pid);
-      const facts = factsOf(info);
-      run = info.kind === "agent" && facts.trace.isSampled ? facts : null;
-      this.#runs.set(pid, run);
-    }
-    if (run) this.#spans.add(make(run));
+    const run = this.#runs.get(pid);
+    if (run) this.#spans?.add(make(run));
   }
 
   #sendLater(): void {

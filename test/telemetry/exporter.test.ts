@@ -46,7 +46,11 @@ test("a temporary failure is retried five times in all, as long as the collector
   });
   const warnings: string[] = [];
   const stop = new AbortController();
-  const ports = { clock, random: () => 0.5, warn: (text: string) => warnings.push(text), stop: stop.signal };
+  const closing = new AbortController();
+  const ports = {
+    ...{ clock, random: () => 0.5, warn: (text: string) => warnings.push(text) },
+    ...{ stop: stop.signal, closing: closing.signal },
+  };
   const url = `http://127.0.0.1:${server.port}/v1/traces`;
   const target = { url, headers: {}, protocol: "http/json", gzip: false, timeoutMs: 5000 } as const;
   const sender = new Sender(target, "TracesRequest", ports);
@@ -60,12 +64,19 @@ test("a temporary failure is retried five times in all, as long as the collector
     expect(requests).toBe(5);
     answers.push(new Response(null, { status: 413 }));
     expect(await sender.send({})).toBe(false);
-    expect([requests, warnings]).toEqual([6, [`${url}: it answered 503. What waits is dropped.`]]);
+    expect([requests, warnings]).toEqual([6, [`${url}: what waits is dropped: it answered 503`]]);
     answers.push(new Response());
     expect(await sender.send({})).toBe(true);
+    // At the end what waits for a retry is tried once more, and nothing else is.
+    const last = sender.send({});
+    await until(() => requests === 8 && clock.pending > 0);
+    closing.abort();
+    expect(await last).toBe(false);
+    expect(await sender.send({})).toBe(false);
+    expect(requests).toBe(10);
     stop.abort();
     expect(await sender.send({})).toBe(false);
-    expect(requests).toBe(7);
+    expect(requests).toBe(10);
   } finally {
     await server.stop(true);
   }
