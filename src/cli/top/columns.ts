@@ -1,4 +1,4 @@
-/** The columns of `rnix top` at a terminal: their widths depend on the window only, so that a change moves nothing. */
+/** The columns of `rnix top`. In the window their widths depend on its size only, so that a change moves nothing. */
 
 import type { Group } from "../../run/group.ts";
 import { runningMs } from "../../run/group.ts";
@@ -17,10 +17,10 @@ interface Column {
   value(run: TopRun, at: number): string;
 }
 
-const COLUMNS: readonly Column[] = [
+export const COLUMNS: readonly Column[] = [
   { title: "PID", width: 6, from: 0, value: ({ pid }) => String(pid) },
-  { title: "AGENT", width: 10, from: 100, value: ({ agent }) => oneLine(agent, 10) },
-  { title: "MODEL", width: 14, from: 130, value: ({ model }) => oneLine(model, 14) },
+  { title: "AGENT", width: 10, from: 100, value: ({ agent }) => agent },
+  { title: "MODEL", width: 14, from: 130, value: ({ model }) => model },
   { title: "STEP", width: 4, from: 66, right: true, value: ({ steps }) => String(steps) },
   { title: "TOKENS", width: 6, from: 76, right: true, value: (run) => formatCount(run.tokens_used) },
   { title: "COST", width: 6, from: 80, right: true, value: (run) => formatCost(run.cost_usd) },
@@ -68,7 +68,7 @@ export const COLOURS: Record<Group, "yellow" | "green" | "red" | "cyan" | "dim">
 function line(columns: number, cell: (column: Column) => string, title: string, doing: string): string {
   const shown = COLUMNS.filter(({ from }) => columns >= from);
   const cells = shown.map((column) =>
-    pad(fit(cell(column), column.width), column.width, column.right ? "right" : "left"),
+    pad(oneLine(cell(column), column.width), column.width, column.right ? "right" : "left"),
   );
   const taken = shown.reduce((sum, { width }) => sum + width + GAP.length, MARK);
   const rest = Math.max(2, columns - taken);

@@ -1,12 +1,11 @@
 /** `rnix top` without a terminal to draw on: the runs once, as a table. */
 
-import { runningMs } from "../../run/group.ts";
 import { type Io, withWire } from "../io.ts";
-import { formatCost, formatCount, formatElapsed } from "../output/format.ts";
 import { localTime } from "../output/local-time.ts";
 import { print } from "../output/print.ts";
 import { styleOf } from "../output/style.ts";
 import { type Column, table } from "../output/table.ts";
+import { COLUMNS } from "./columns.ts";
 import { MAX_ENDED, Now } from "./now.ts";
 import { type Arrangement, doingOf, type Row, rowsOf, titleOf } from "./rows.ts";
 
@@ -14,6 +13,8 @@ type RunRow = Extract<Row, { kind: "run" }>;
 
 /** Columns of an intent. */
 const INTENT = 200;
+/** What needs the widest window is left out first. */
+const WIDEST = 1000;
 
 export async function printTop(io: Io, flags: { json: boolean }, by: Arrangement): Promise<number> {
   const now = await read(io);
@@ -44,12 +45,12 @@ function columns(now: Now, at: number): Column<RunRow>[] {
   return [
     { title: "GROUP", value: ({ group }) => group },
     { title: "PID", value: ({ run, branch }) => `${branch}${run.pid}`, verbatim: true },
-    { title: "AGENT", value: ({ run }) => run.agent, flexible: 8, leftOut: 4 },
-    { title: "MODEL", value: ({ run }) => run.model || "-", leftOut: 1 },
-    { title: "STEPS", value: ({ run }) => String(run.steps), right: true, leftOut: 3 },
-    { title: "TOKENS", value: ({ run }) => formatCount(run.tokens_used), right: true, leftOut: 2 },
-    { title: "COST", value: ({ run }) => formatCost(run.cost_usd), right: true, leftOut: 5 },
-    { title: "TIME", value: ({ run }) => formatElapsed(runningMs(run, at)), right: true, leftOut: 6 },
+    ...COLUMNS.filter(({ title }) => title !== "PID").map(
+      ({ title, from, right, value }): Column<RunRow> => ({
+        ...{ title, right, leftOut: WIDEST - from },
+        value: ({ run }) => value(run, at),
+      }),
+    ),
     { title: "DOING", value: ({ run }) => doingOf(run, now, localTime), flexible: 12 },
     { title: "INTENT", value: ({ run }) => titleOf(run).slice(0, INTENT), flexible: 12, leftOut: 7 },
   ];

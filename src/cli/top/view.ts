@@ -153,8 +153,8 @@ export class TopView {
     const { look } = this.#ports;
     const foot = this.#foot(columns);
     const share = this.#mode.kind === "ask" ? ASK : PANE;
-    const below = rows < MIN_ROWS ? [] : this.#below(Math.floor(rows * share), columns);
     const isHelp = this.#mode.kind === "help";
+    const below = isHelp || rows < MIN_ROWS ? [] : this.#below(Math.floor(rows * share), columns);
     const head = isHelp
       ? []
       : [this.#summary(columns), look.bold(titleLine(columns))].slice(0, Math.max(0, rows - 2));
@@ -174,6 +174,8 @@ export class TopView {
     });
     const order = `by ${ORDERS.map(([name]) => name).join(", ")}; turn it around`;
     return [
+      on(["?"], "this list", () => this.#setMode({ kind: "help" }), "keys"),
+      on(["q"], "leave; runs continue", () => this.#ports.leave(null), "quit"),
       on(["up", "down"], "the run above, below", (i) => this.#list.move(i === 0 ? -1 : 1)),
       on(["pageUp", "pageDown"], "a page up, down", (i) => this.#list.page(i === 0 ? -1 : 1)),
       on(["home", "end"], "the first run, the last", (i) => this.#list.move(i === 0 ? -END : END)),
@@ -188,8 +190,6 @@ export class TopView {
       on(["t"], "trees, or each run for itself", () => this.#set({ isTree: !this.#by.isTree }), "tree"),
       on(["space", "left", "right"], "hide or show the runs below it", () => this.#fold()),
       on(["escape"], "close the pane, then clear the filter", () => this.#escape()),
-      on(["q"], "leave; runs continue", () => this.#ports.leave(null), "quit"),
-      on(["?"], "this list", () => this.#setMode({ kind: "help" }), "keys"),
     ];
   }
 
