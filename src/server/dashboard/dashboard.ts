@@ -70,9 +70,10 @@ export interface DashboardPorts {
   userEnv(): Readonly<Record<string, string>>;
 }
 
-/** Keeps a form of ours possible; the page itself has none. */
+/** Lets the form of the sign-in be sent, with its origin; the page itself has no form. */
 const FORM = {
   "content-type": "text/html; charset=utf-8",
+  "referrer-policy": "same-origin",
   "content-security-policy":
     "default-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 };

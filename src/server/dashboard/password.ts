@@ -48,8 +48,8 @@ export class Password {
 export function signInForm(why = ""): string {
   return `<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>rnix</title>
-<form method="post" action="/sign-in"><p role="alert">${why}</p>
+<main><h1>rnix</h1><form method="post" action="/sign-in"><p role="alert">${why}</p>
 <p><label>Password of the dashboard<br><input type="password" name="password" autocomplete="current-password" required autofocus></label></p>
-<p><button>Sign in</button></p></form></html>
+<p><button>Sign in</button></p></form></main></html>
 `;
 }

@@ -2,8 +2,10 @@ import { describe, expect, test } from "bun:test";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path";
 import { freePort } from "../../support/free-port.ts";
+import { installed } from "../../support/installed.ts";
 import { Machine } from "../support/machine.ts";
 import { says } from "../support/scenes.ts";
+import { faultsOf, launch } from "./browser.ts";
 
 const PASSWORD = "correct horse battery";
 
@@ -106,4 +108,28 @@ describe("a dashboard that others reach", () => {
     machine.write(".rnix/config.yaml", JSON.stringify({ dashboard: { listen: "0.0.0.0" } }));
     expect((await machine.run(["spawn", "x", "--trust"])).code).toBe(64);
   }, 20_000);
+});
+
+describe.skipIf(!installed("chromium"))("in a browser", () => {
+  test("the form signs in, says what is wrong, and fits a phone", async () => {
+    const { machine, port } = await listening({ listen: "0.0.0.0" }, PASSWORD);
+    await using _ = machine;
+    await machine.play({ hello: [says("done")] });
+    await machine.ok(["spawn", "hello"]);
+    const browser = await launch();
+    try {
+      const page = await browser.newPage({ viewport: { width: 375, height: 700 } });
+      await page.goto(`http://127.0.0.1:${port}/`);
+      expect(await faultsOf(page)).toEqual([]);
+      await page.getByLabel("Password").fill("wrong password");
+      await page.getByRole("button", { name: "Sign in" }).click();
+      await page.getByText("The password is wrong.").waitFor();
+      await page.getByLabel("Password").fill(PASSWORD);
+      await page.keyboard.press("Enter");
+      await page.getByText("hello").first().waitFor();
+      expect(new URL(page.url()).pathname).toBe("/");
+    } finally {
+      await browser.close();
+    }
+  }, 30_000);
 });
