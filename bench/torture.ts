@@ -3,16 +3,17 @@ import { parseArgs } from "node:util";
 import { CronMachine } from "../test/e2e/support/cron-machine.ts";
 import { Machine } from "../test/e2e/support/machine.ts";
 import { cronTorture } from "../test/e2e/support/torture/cron-torture.ts";
+import { FORM_NAMES, teamTorture } from "../test/e2e/support/torture/team-torture.ts";
 import { type TortureReport, torture } from "../test/e2e/support/torture/torture.ts";
 import { unitTorture } from "../test/e2e/support/torture/unit-torture.ts";
-import { workflowTorture } from "../test/e2e/support/torture/workflow-torture.ts";
 
-const USAGE = `bun bench/torture.ts [--kills N] [--seed N] [--rnix PATH] [--units] [--workflows] [--cron MINUTES [--jobs N]]
+const USAGE = `bun bench/torture.ts [--kills N] [--seed N] [--rnix PATH] [--units] [--teams [--as FORM]] [--cron MINUTES [--jobs N]]
   --kills  how often a kernel is killed with SIGKILL, 500 by default
   --seed   of the first campaign, 1 by default; each has the next one
   --rnix   the binary to try, ./rnix by default
   --units  instead: runs with background units, 300 kills by default
-  --workflows  instead: workflows of 27 agents, 200 kills by default
+  --teams  instead: one job for nine agents, 200 kills by default in each form
+  --as     only this form: workflow, compose, sh, agents
   --cron   instead: jobs every few seconds for these minutes, while the daemon is killed at random
   --jobs   how many jobs, 100 by default
 `;
@@ -26,7 +27,8 @@ const { values: flags } = parseArgs({
     seed: { type: "string", default: "1" },
     rnix: { type: "string" },
     units: { type: "boolean", default: false },
-    workflows: { type: "boolean", default: false },
+    teams: { type: "boolean", default: false },
+    as: { type: "string" },
     cron: { type: "string" },
     jobs: { type: "string", default: "100" },
     help: { type: "boolean" },
@@ -42,7 +44,7 @@ if (flags.cron !== undefined) process.exit(await tortureCron(Number(flags.cron),
 
 if (flags.units) process.exit(await tortureUnits(Number(flags.kills ?? 300)));
 
-if (flags.workflows) process.exit(await tortureWorkflows(Number(flags.kills ?? 200)));
+if (flags.teams) process.exit(await tortureTeams(Number(flags.kills ?? 200)));
 
 const kills = Number(flags.kills ?? 500);
 const first = Number(flags.seed);
@@ -113,12 +115,18 @@ async function tortureUnits(kills: number): Promise<number> {
   return wrong.length;
 }
 
-async function tortureWorkflows(kills: number): Promise<number> {
-  await using machine = new Machine();
-  const { wrong, ...counts } = await workflowTorture(machine, { kills, seed: Number(flags.seed) });
-  for (const [what, count] of Object.entries(counts)) process.stdout.write(`| ${what} | ${count} |\n`);
-  for (const fault of wrong) process.stdout.write(`- ${fault}\n`);
-  return wrong.length;
+async function tortureTeams(kills: number): Promise<number> {
+  let faults = 0;
+  for (const as of FORM_NAMES) {
+    if (flags.as !== undefined && flags.as !== as) continue;
+    await using machine = new Machine();
+    const { wrong, alone, ...counts } = await teamTorture(machine, as, { kills, seed: Number(flags.seed) });
+    for (const [what, count] of Object.entries({ ...counts, ...alone }))
+      process.stdout.write(`| ${as} | ${what} | ${count} |\n`);
+    for (const fault of wrong) process.stdout.write(`- ${as}: ${fault}\n`);
+    faults += wrong.length;
+  }
+  return faults;
 }
 
 async function tortureCron(minutes: number, jobs: number): Promise<number> {

@@ -60,6 +60,11 @@ export const SETTINGS = {
     ...run("duration", 24 * 60 * MIN, "time in which a chat works, of all its turns; waiting does not count"),
     unlimited: true,
   },
+  workflow_max_steps: {
+    ...run("count", 10_000, "steps of a workflow, a graph or a shell script, with all its agents"),
+    unlimited: true,
+  },
+  workflow_timeout: { ...run("duration", 24 * 60 * MIN, "time in which one works"), unlimited: true },
   chat_idle: run(
     "duration",
     10 * MIN,

@@ -33,6 +33,8 @@ describe("the defaults", () => {
       grace: 10_000,
       chat_max_steps: 1000,
       chat_timeout: 24 * 60 * MIN,
+      workflow_max_steps: 10_000,
+      workflow_timeout: 24 * 60 * MIN,
       chat_idle: 10 * MIN,
       check_timeout: 10 * MIN,
       check_attempts: 3,

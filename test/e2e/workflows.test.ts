@@ -4,7 +4,6 @@ import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
 import { firstUserMessage } from "./support/requests.ts";
 import { listed } from "./support/runs.ts";
-import { workflowTorture } from "./support/torture/workflow-torture.ts";
 
 const META = 'export const meta = { name: "w", description: "a test" };\n';
 
@@ -234,11 +233,4 @@ describe("kill -9 of the daemon", () => {
     const runs = await listed(machine);
     expect(runs).toHaveLength(1 + 8 + 1);
   });
-
-  test("at random moments: nothing is run twice, nothing is lost", async () => {
-    await using machine = new Machine();
-    const report = await workflowTorture(machine, { seed: 1, kills: 12 });
-    expect(report.wrong).toEqual([]);
-    expect(report.workflows).toBeGreaterThan(0);
-  }, 120_000);
 });

@@ -65,9 +65,11 @@ export function permissionsOf(
  * instance, has none.
  */
 export function limitsOf(kind: ProcessKind, agent: AgentInfo, opts: SpawnOpts): BudgetLimits {
-  const { limits, chat } = opts;
+  const { limits, chat, script } = opts;
   const ofChat = chat && { max_steps: limits.chat_max_steps, timeout: limits.chat_timeout };
-  const defaults: Partial<SpawnOpts["limits"]> = kind === "agent" ? { ...limits, ...ofChat } : {};
+  const ofScript = script && { max_steps: limits.workflow_max_steps, timeout: limits.workflow_timeout };
+  const defaults: Partial<SpawnOpts["limits"]> =
+    kind === "agent" ? { ...limits, ...ofChat, ...ofScript } : {};
   return {
     ...budgetOf((name) => first(opts[name], agent[name], defaults[keyOf(name)])),
     children: first(defaults.live_children),
