@@ -131,8 +131,13 @@ export class NetworkDoor {
 
   /** The request for the same program behind the door. */
   confined<R extends Pick<ExecRequest, "argv" | "env">>(request: R): R {
+    return this.within({ ...request, argv: [...this.#argv, ...request.argv] });
+  }
+
+  /** The request for a program that joins another one behind the door. */
+  within<R extends Pick<ExecRequest, "env">>(request: R): R {
     if (this.#ended) throw unavailable("its bridge has ended");
-    return { ...request, argv: [...this.#argv, ...request.argv], env: { ...request.env, ...this.#env } };
+    return { ...request, env: { ...request.env, ...this.#env } };
   }
 }
 

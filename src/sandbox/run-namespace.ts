@@ -15,7 +15,17 @@ const HOLDER = ["/bin/bash", "-c", "echo ready && read -r _"];
 /** What a program joins, as nsenter names it. */
 const JOINED = { mount: "mnt", pid: "pid", ipc: "ipc" } as const;
 
-type Start = (argv: string[]) => Promise<Child>;
+/** Starts a program in the namespaces, or the one that holds them. */
+export type StartJoined = (argv: string[], isHolder: boolean) => Promise<Child>;
+
+export interface NamespaceOptions {
+  /** The command line of bubblewrap. */
+  confine: readonly string[];
+  isRoot: boolean;
+  /** The holder is in the network namespace of its run, which programs join, too. */
+  isBehindDoor: boolean;
+  start: StartJoined;
+}
 
 export class RunNamespace {
   /** The first process of the PID namespace: orphans become its children. */
@@ -25,9 +35,9 @@ export class RunNamespace {
   readonly #restrict: readonly string[];
   #ended = false;
 
-  private constructor(holder: Child, init: number, isRoot: boolean) {
+  private constructor(holder: Child, init: number, { isRoot, isBehindDoor }: NamespaceOptions) {
     this.init = init;
-    const { descriptors, enter } = entrance(init, isRoot);
+    const { descriptors, enter } = entrance(init, isRoot, isBehindDoor);
     this.#descriptors = descriptors;
     this.#enter = enter;
     this.#restrict = restriction(isRoot);
@@ -41,15 +51,17 @@ export class RunNamespace {
     return this.#ended;
   }
 
-  /** `confine`: the command line of bubblewrap. null where a program can't join: then each has a sandbox of its own. */
-  static async open(confine: readonly string[], isRoot: boolean, start: Start): Promise<RunNamespace | null> {
-    const holder = await start([...confine.slice(0, -1), "--as-pid-1", "--", ...HOLDER]);
+  /** null where a program can't join: then each has a sandbox of its own. */
+  static async open(o: NamespaceOptions): Promise<RunNamespace | null> {
+    // A user's mounts belong to another user namespace than the network, and no program can join both.
+    if (o.isBehindDoor && !o.isRoot) return null;
+    const holder = await o.start([...o.confine.slice(0, -1), "--as-pid-1", "--", ...HOLDER], true);
     try {
       const ready = await holder.read();
       const [init] = childrenOf(holder.pid);
       if (ready?.fd === 1 && init !== undefined) {
-        const made = new RunNamespace(holder, init, isRoot);
-        const trial = await start(made.joining("/", ["/bin/sh", "-c", ":"]));
+        const made = new RunNamespace(holder, init, o);
+        const trial = await o.start(made.joining("/", ["/bin/sh", "-c", ":"]), false);
         if ((await trial.exited()).code === 0) return made;
       }
     } catch {
@@ -69,7 +81,11 @@ export class RunNamespace {
  * The command line that joins. It names open descriptors: a PID could be that of another process by then. Bubblewrap runs
  * a user's program in a user namespace below the one that owns the mounts, so this is joined first.
  */
-function entrance(init: number, isRoot: boolean): { descriptors: number[]; enter: string[] } {
+function entrance(
+  init: number,
+  isRoot: boolean,
+  isBehindDoor: boolean,
+): { descriptors: number[]; enter: string[] } {
   const descriptors: number[] = [];
   const named = (descriptor: number): string => {
     descriptors.push(descriptor);
@@ -81,6 +97,11 @@ function entrance(init: number, isRoot: boolean): { descriptors: number[]; enter
     if (readlinkSync(`/proc/${init}/ns/user`) === readlinkSync("/proc/self/ns/user")) {
       if (!isRoot) throw new Error("the namespaces of a user belong to another user namespace");
       return { descriptors, enter: [system("nsenter"), ...joined] };
+    }
+    if (isBehindDoor) {
+      // For root, bubblewrap makes no user namespace below that of the network.
+      const all = [`--user=${open("user")}`, ...joined, `--net=${open("net")}`, "--preserve-credentials"];
+      return { descriptors, enter: [system("nsenter"), ...all] };
     }
     const own = openSync(`/proc/${init}/ns/user`, "r");
     const above = libc()?.parentNamespace(own) ?? -1;

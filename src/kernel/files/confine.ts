@@ -4,13 +4,13 @@ import { existsSync, lstatSync } from "node:fs";
 import { join } from "node:path";
 import { innerPath } from "../../lib/inner-path.ts";
 import { spawnError } from "../../os/spawn-error.ts";
-import { type Child, type ExecRequest, type ProgramGrants, SyscallError } from "../../plugin/index.ts";
+import { type ExecRequest, type ProgramGrants, SyscallError } from "../../plugin/index.ts";
 import { findRulePaths, type RulePaths } from "../../sandbox/file-rules.ts";
 import { hasNamespaces, type Sandbox, TEMPORARY } from "../../sandbox/level.ts";
 import type { Mount } from "../../sandbox/mount.ts";
 import { protectedPaths, type SandboxScope } from "../../sandbox/policy.ts";
 import { refusals, type SandboxView } from "../../sandbox/refusals.ts";
-import type { RunNamespace } from "../../sandbox/run-namespace.ts";
+import type { NamespaceOptions, RunNamespace, StartJoined } from "../../sandbox/run-namespace.ts";
 import { sandboxed } from "../../sandbox/sandbox.ts";
 import type { KernelPorts } from "../kernel-ports.ts";
 import { fileRules } from "../permission/file-rules.ts";
@@ -27,10 +27,12 @@ interface Confined<R> {
 
 interface ConfineOptions {
   /**
-   * Starts a program that ends with the process: the holder of namespaces, which programs of calls join. Absent: the
-   * program gets namespaces of its own.
+   * Starts a program that ends with the process: the holder of namespaces, which programs of calls join, or one that
+   * joins them. Absent: the program gets namespaces of its own.
    */
-  start?: ((argv: string[]) => Promise<Child>) | undefined;
+  start?: StartJoined | undefined;
+  /** The holder is in the network of the process. */
+  isBehindDoor?: boolean;
   /** Others with the same policy use the program, too: it has nothing of this process alone, and may outlive it. */
   isShared?: boolean;
   grants?: ProgramGrants | undefined;
@@ -42,7 +44,7 @@ export async function confined<R extends Confinable>(
   proc: Process,
   request: R,
   { userDataDir, sandboxing }: Pick<KernelPorts, "userDataDir" | "sandboxing">,
-  { start, isShared = false, grants, notice }: ConfineOptions,
+  { start, isShared = false, isBehindDoor = false, grants, notice }: ConfineOptions,
 ): Promise<Confined<R>> {
   const { spec, record } = proc;
   const { confinement, project, folders = [], cwd: folder } = spec.opts;
@@ -87,7 +89,9 @@ export async function confined<R extends Confinable>(
   const space =
     hasNamespaces(confinement) &&
     start &&
-    (await namespaceOf(proc, { confine, key: spaceKey(mounts, scope.project), isRoot: scope.isRoot }, start));
+    (await namespaceOf(proc, spaceKey(mounts, scope.project), {
+      ...{ confine, isRoot: scope.isRoot, isBehindDoor, start },
+    }));
   if (!space) return { request: { ...request, cwd, env, argv: [...confine, ...argv] } };
   return { request: { ...request, cwd, env, argv: space.joining(cwd, argv) }, init: space.init };
 }
@@ -137,20 +141,16 @@ async function rulePaths(
   return found;
 }
 
-async function namespaceOf(
-  proc: Process,
-  { confine, key, isRoot }: { confine: string[]; key: string; isRoot: boolean },
-  start: (argv: string[]) => Promise<Child>,
-): Promise<RunNamespace | null> {
+async function namespaceOf(proc: Process, key: string, made: NamespaceOptions): Promise<RunNamespace | null> {
   const known = spaces.get(proc) ?? new Map<string, Promise<RunNamespace | null>>();
   spaces.set(proc, known);
   const found = await known.get(key);
   if (found === null || (found && !found.hasEnded)) return found;
   if (known.size >= MAX_SPACES && !known.has(key)) return null;
   const { RunNamespace } = await import("../../sandbox/run-namespace.ts");
-  const made = RunNamespace.open(confine, isRoot, start);
-  known.set(key, made);
-  return made;
+  const space = RunNamespace.open(made);
+  known.set(key, space);
+  return space;
 }
 
 /** What the last program of a process saw, until the result of its call. */

@@ -57,7 +57,7 @@ interface OpenContextPorts
   /** Notifies the process's model in its next step. Durable when it returns. */
   inbox(proc: Process, source: string, text: string): Promise<void>;
   windows: Pick<EffectWindows, "begin">;
-  networks: Pick<RunNetworks, "confined" | "connect">;
+  networks: Pick<RunNetworks, "doorOf" | "connect">;
   /** Keeps the files that tools change, for undo. */
   changes: {
     writing(proc: Process, file: string): Promise<void>;
@@ -278,29 +278,29 @@ export class OpenContexts {
     request: R,
     { joins = false, isShared = false, grants }: Confinement = {},
   ): Promise<{ request: R; init?: number | undefined; closeDoor?: (() => void) | undefined }> {
-    let init: number | undefined;
-    const joinsOthers = joins && !isLimited(proc.spec.opts.network);
-    const holder = (argv: string[]): Promise<Child> =>
-      this.#start(
-        proc,
-        { argv, env: request.env ?? {}, cwd: "/", stdin: "pipe", life: "process" },
-        { last: true },
-      );
-    const sandboxed = async (): Promise<R> => {
-      if (!proc.spec.opts.confinement) return request;
-      // Loaded for the first program of a process that has a sandbox.
+    const beside = (bridge: ExecRequest): Promise<Child> => this.#start(proc, bridge, {});
+    const door = await this.#ports.networks.doorOf(proc, beside, grants?.hosts);
+    const closeDoor = door && grants ? () => door.close() : undefined;
+    try {
+      if (!proc.spec.opts.confinement) return { request: door?.confined(request) ?? request, closeDoor };
+      const start = (argv: string[], isHolder: boolean): Promise<Child> => {
+        const env = request.env ?? {};
+        const holder: ExecRequest = { argv, env, cwd: "/", stdin: "pipe", life: "process" };
+        return this.#start(proc, (isHolder && door?.confined(holder)) || holder, { last: true });
+      };
+      // Loaded for the first program of a process that has a sandbox. It is made now: it shows files of the door.
       const { confined } = await import("./confine.ts");
-      const start = joinsOthers ? holder : undefined;
-      const made = await confined(proc, request, this.#ports, {
-        ...{ start, isShared, grants },
+      const { request: made, init } = await confined(proc, request, this.#ports, {
+        ...{ start: joins && !closeDoor ? start : undefined, isShared, grants },
+        isBehindDoor: door !== null,
         notice: (text) => this.#ports.notice(proc, text),
       });
-      init = made.init;
-      return made.request;
-    };
-    const beside = (bridge: ExecRequest): Promise<Child> => this.#start(proc, bridge, {});
-    const behind = await this.#ports.networks.confined(proc, sandboxed, beside, grants?.hosts);
-    return { ...behind, init };
+      const joined = init === undefined ? door?.confined(made) : door?.within(made);
+      return { request: joined ?? made, init, closeDoor };
+    } catch (thrown) {
+      closeDoor?.();
+      throw thrown;
+    }
   }
 
   /**

@@ -38,33 +38,21 @@ export class RunNetworks {
   }
 
   /**
-   * The request for the program behind the door of the process. It is made when the door is open: a sandbox shows files
-   * of the door. `start` starts a program that ends with it. With `hosts`, which the others do not reach, the program has
-   * a door of its own, until `closeDoor`.
+   * The door for a program of the process; null: its network is not limited. `start` starts a program that ends with it.
+   * With `hosts`, which the others do not reach, it is a door for this program alone, which its owner closes.
    */
-  async confined<R extends Pick<ExecRequest, "argv" | "env">>(
+  async doorOf(
     proc: Process,
-    request: () => Promise<R>,
     start: (request: ExecRequest) => Promise<Child>,
     hosts?: readonly string[],
-  ): Promise<{ request: R; closeDoor?: () => void }> {
-    const { network } = proc.spec.opts;
-    if (!isLimited(network)) return { request: await request() };
-    if (hosts) {
-      const own = await this.#open(proc, start, hosts);
-      const closeDoor = (): void => own.close();
-      try {
-        return { request: own.confined(await request()), closeDoor };
-      } catch (thrown) {
-        closeDoor();
-        throw thrown;
-      }
-    }
+  ): Promise<NetworkDoor | null> {
+    if (!isLimited(proc.spec.opts.network)) return null;
+    if (hosts) return this.#open(proc, start, hosts);
     const door = this.#doors.get(proc) ?? this.#open(proc, start);
     this.#doors.set(proc, door);
     // The next program opens another.
     door.catch(() => this.#doors.delete(proc));
-    return { request: (await door).confined(await request()) };
+    return door;
   }
 
   /**

@@ -10,7 +10,9 @@ import { furnish, SECRET, script } from "./stage.ts";
 
 const there = installed("bwrap", "setpriv");
 
-for (const who of there ? (["root", "an ordinary user"] as const) : []) {
+const WHO = ["root", "root without a network", "an ordinary user"] as const;
+
+for (const who of there ? WHO : []) {
   describe(`${who} in a sandbox`, () => {
     let machine: Machine;
     let other: Bun.Subprocess;
@@ -19,13 +21,14 @@ for (const who of there ? (["root", "an ordinary user"] as const) : []) {
     beforeAll(async () => {
       machine = new Machine({ git: true });
       furnish(machine);
-      if (who !== "root") dropPrivileges(machine);
+      if (who === "an ordinary user") dropPrivileges(machine);
+      const flags = who === "root without a network" ? ["--network", "off"] : [];
       other = Bun.spawn([...machine.wrapper, "sleep", "98765"], { env: { OF_ANOTHER: SECRET } });
       const model = await machine.play({
         "leave the sandbox": [calls(["Bash", { command: script(machine, other.pid) }]), says("done")],
         "a child": [says("done")],
       });
-      await machine.ok(["spawn", "--no-stdin", "--sandbox", "required", "leave the sandbox"]);
+      await machine.ok(["spawn", "--no-stdin", "--sandbox", "required", ...flags, "leave the sandbox"]);
       const results = model.requests.flatMap(toolResults);
       output = results.find((text) => text.includes("ALL TRIED")) ?? "";
       expect(output).toContain("ALL TRIED");

@@ -171,8 +171,16 @@ describe.if(installed("bwrap"))("a run in a sandbox", () => {
     const server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response("reached") });
     const read = `python3 -c "import urllib.request as u; print(u.urlopen('http://127.0.0.1:${server.port}').read())"`;
     const commands = [`${read} 2>&1 | tail -1`, "echo x >>.git/config; echo y >out; cat out"];
-    const [reached, text] = await run(machine, commands, ["--network", "off"]);
+    const namespace = "readlink /proc/self/ns/mnt; grep NoNewPrivs /proc/self/status";
+    const [reached, text, ...spaces] = await run(
+      machine,
+      [...commands, namespace, namespace],
+      ["--network", "off"],
+    );
     await server.stop(true);
+    expect(spaces[0]).toMatch(/^mnt:.*\nNoNewPrivs:\t1$/);
+    // Those of root share their namespaces here, too.
+    if (process.getuid?.() === 0) expect(spaces[1]).toBe(spaces[0] ?? "");
     expect(reached).not.toContain("b'reached'");
     expect(text).toContain("Read-only file system");
     expect(text?.split("\n")).toContain("y");
