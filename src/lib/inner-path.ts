@@ -13,6 +13,14 @@ export function isWithin(folder: string, path: string): boolean {
   return innerPath(folder, path) !== null;
 }
 
+/** Whether `..` follows the name of a folder: where that is a link, the system goes elsewhere than the text says. */
+export function climbsBehind(path: string): boolean {
+  return path
+    .replace(/^(?:\.{0,2}\/|\.{1,2}$)+/, "")
+    .split("/")
+    .includes("..");
+}
+
 /** The path with its links resolved; unchanged when it is missing: an open below it fails with its own error. */
 export function realOrSame(path: string): string {
   try {

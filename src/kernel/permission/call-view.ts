@@ -2,7 +2,7 @@
 
 import { existsSync, realpathSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
-import { innerPath } from "../../lib/inner-path.ts";
+import { climbsBehind, innerPath } from "../../lib/inner-path.ts";
 import { type CommandLine, readCommandLine } from "./command-pattern.ts";
 import { type PathSegments, segments } from "./glob.ts";
 import { holds, type OpenedFolder } from "./opened-folders.ts";
@@ -209,9 +209,9 @@ export class CallView {
 
   /** Whether this path of a command, with links resolved, is below the project's folder and not protected. */
   isFileOfProject(text: string): boolean {
-    return this.#targetsOf(text).every(
-      (target) => (target.relative?.length ?? 0) > 0 && this.#protectionOf(target) === null,
-    );
+    const isInside = (target: PathSegments): boolean =>
+      (target.relative?.length ?? 0) > 0 && this.#protectionOf(target) === null;
+    return !climbsBehind(text) && this.#targetsOf(text).every(isInside);
   }
 
   get #mayWritePath(): boolean {

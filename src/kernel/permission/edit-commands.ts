@@ -42,7 +42,9 @@ export function isEdit(command: SimpleCommand, view: CallView): boolean {
   const isSed = first?.text === "sed";
   if (isSed && (script === undefined || !isHarmlessScript("sed", script.text))) return false;
   const paths = isSed ? files : operands;
-  return isKnown && paths.length > 0 && paths.every(({ text }) => view.isFileOfProject(text));
+  if (!isKnown || paths.length === 0 || !paths.every(({ text }) => view.isFileOfProject(text))) return false;
+  const moved = /^(?:mv|cp)$/.test(first?.text ?? "") ? paths.slice(0, -1) : [];
+  return !moved.some(({ text }) => holdsLinks(resolve(view.cwd, text)));
 }
 
 /** Programs whose operands are files that they change. */

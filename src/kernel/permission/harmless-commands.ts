@@ -260,8 +260,13 @@ export function isHarmlessScript(program: "sed" | "awk", script: string): boolea
   );
 }
 
-const SED =
-  /^(?:(?:\d+|\$|\/[^/\\\n]*\/)(?:,(?:\d+|\$|\/[^/\\\n]*\/))?\s*)?(?:[pdq=]|s([/|#,])(?:(?!\1)[^\\\n]|\\[^\n])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gpiI0-9]*)$/;
+/** Brackets with a delimiter in them have two readings: programs differ in where the pattern ends. */
+const sedPattern = (delimiter: string): string =>
+  `(?:(?!${delimiter})[^\\\\\\n[]|\\\\[^\\n]|\\[\\^?\\]?(?:\\[:[a-z]+:\\]|(?!${delimiter})[^\\]\\n\\\\[]|\\\\(?!${delimiter})[^\\]\\n[])*\\])*`;
+const SED_ADDRESS = `(?:\\d+|\\$|/${sedPattern("/")}/)`;
+const SED = new RegExp(
+  `^(?:${SED_ADDRESS}(?:,${SED_ADDRESS})?\\s*)?(?:[pdq=]|s([/|#,])${sedPattern("\\1")}\\1(?:(?!\\1)[^\\\\\\n]|\\\\[^\\n])*\\1[gpiI0-9]*)$`,
+);
 const AWK = namesIn(
   "print printf if for while length substr index split tolower toupper int sprintf gsub sub match",
 );

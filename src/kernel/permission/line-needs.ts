@@ -1,7 +1,7 @@
 /** What of a command line a person has to decide in the mode `outside`, and why. */
 
 import { join, resolve } from "node:path";
-import { realOrSame } from "../../lib/inner-path.ts";
+import { climbsBehind, realOrSame } from "../../lib/inner-path.ts";
 import { namesIn, type SimpleCommand, type Word } from "../../shell/lexer.ts";
 import type { CallView } from "./call-view.ts";
 import { effectOf, type Reads } from "./harmless-commands.ts";
@@ -186,12 +186,8 @@ class Walk {
     const file = fileOf(word, this.#variables);
     const isRead = access === "read";
     // A folder is no file to write.
-    // Behind a link, `..` leads elsewhere.
     const isKnown =
-      file !== null &&
-      !/[^/.][^/]*\/+\.\.(?:\/|$)/.test(file) &&
-      (access === "read" || !word.dynamic) &&
-      !/^~/.test(file);
+      file !== null && !climbsBehind(file) && (access === "read" || !word.dynamic) && !/^~/.test(file);
     if (!isKnown || (folders === null && !file.startsWith("/")))
       return [{ why: `${by} ${access}s a file that the line does not name`, isRead }];
     if (access === "read" ? INPUTS.has(file) : OUTPUTS.has(file)) return [];
@@ -213,7 +209,7 @@ class Walk {
     if (inner > 0) return;
     const [target, ...more] = words.slice(1).filter(({ text }) => !/^-[PLe]$/.test(text));
     const dir = target && more.length === 0 && target.text !== "-" ? fileOf(target, this.#variables) : null;
-    if (dir === null || target?.dynamic || folders === null || this.#folders === null) {
+    if (dir === null || climbsBehind(dir) || target?.dynamic || folders === null || this.#folders === null) {
       this.#folders = null;
       this.#here = null;
       return;

@@ -8,13 +8,13 @@ import { verdict } from "../../support/verdict.ts";
 
 type Calls = [string, Record<string, unknown>][];
 
-/** The results of these commands in the mode `outside`, where nobody answers. */
-async function resultsOf(machine: Machine, commands: readonly string[]): Promise<string[]> {
+/** The results of these commands in this mode, where nobody answers. */
+async function resultsOf(machine: Machine, commands: readonly string[], mode = "outside"): Promise<string[]> {
   const book = {
     go: [calls(...commands.map((command): Calls[number] => ["Bash", { command }])), says("done")],
   };
   const model = await machine.play(book);
-  await verdict(machine, ["go", "--ask-mode", "outside"]);
+  await verdict(machine, ["go", "--ask-mode", mode]);
   return toolResults(model.last);
 }
 
@@ -84,6 +84,7 @@ test("no option that writes or runs something goes unasked, however it is writte
       "xargs ./trap.sh < a.txt",
     ],
     ...["sed -n 'w ran' a.txt", "sed 's/a/b/w ran' a.txt", "sed '1e ./trap.sh' a.txt", "sed -i s/a/b/ a.txt"],
+    ...["sed 's/[/]/;s/w ran/p' a.txt", "sed '/[/p;s/]/w ran/p' a.txt", "sed 's|[^|]|;s|w ran|g' a.txt"],
     ...[
       "awk '{print > \"ran\"}' a.txt",
       "awk 'BEGIN{system(\"./trap.sh\")}'",
@@ -131,7 +132,10 @@ test("a file outside the project is read by a command only as Read would read it
   machine.write(join(machine.elsewhere, "outside.txt"), "the secret");
   mkdirSync(join(machine.elsewhere, "deep"));
   symlinkSync(join(machine.elsewhere, "deep"), join(machine.project, "link"));
+  symlinkSync(join(machine.elsewhere, "deep"), join(machine.project, "..."));
   const commands = [
+    ...["cat link/./../outside.txt", "cat .../../outside.txt", "cd -P link/.. && cat outside.txt"],
+    ...["set -P; cd link/..; cat outside.txt", "cd -P ./link/./.. && head outside.txt"],
     ...["cat link/../outside.txt", "cd link && cat ../outside.txt", "cd link; cat ../outside.txt"],
     ...["awk 'BEGIN{ARGV[1]=\"/etc/passwd\";ARGC=2} {print}'", "cat src/../link/../outside.txt"],
     ...[
@@ -302,6 +306,37 @@ test("a link that a pattern or a list names is read only as Read would read it",
   ];
   const results = await resultsOf(machine, commands);
   expect(commands.filter((_, i) => !results[i]?.includes("(asked because "))).toEqual([]);
+});
+
+test("a link takes no edit of the project's files out of the project", async () => {
+  await using machine = new Machine({ git: true });
+  machine.write(join(machine.elsewhere, "outside.txt"), "the secret");
+  machine.write("elsewhere/outside.txt", "of the project");
+  machine.write("a.txt", "a\n");
+  mkdirSync(join(machine.project, "deep"));
+  mkdirSync(join(machine.elsewhere, "deep"));
+  for (const name of ["link", "..."])
+    symlinkSync(join(machine.elsewhere, "deep"), join(machine.project, name));
+  // One folder up, they lead out of the project.
+  symlinkSync("../elsewhere", join(machine.project, "deep/folder"));
+  symlinkSync("../elsewhere/outside.txt", join(machine.project, "deep/file"));
+  const commands = [
+    ...["touch link/../ran", "touch link/./../ran", "mkdir .../../ran", "rm -f link/../outside.txt"],
+    ...[
+      "mv deep/folder up && cp a.txt up/ran",
+      "cp -a deep/folder up; touch up/ran",
+      "mv deep up; rm -f up/x",
+    ],
+    ...["cp -P deep/file up && cp a.txt up", "cp -a deep/. src; mkdir src/folder/ran"],
+    "mv deep/file up && sed -i s/the/x/ up",
+  ];
+  const results = await resultsOf(machine, commands, "edits");
+  expect(commands.filter((_, i) => !results[i]?.includes("(asked because "))).toEqual([]);
+  expect(existsSync(join(machine.elsewhere, "ran"))).toBe(false);
+  expect(machine.read(join(machine.elsewhere, "outside.txt"))).toBe("the secret");
+  const known = ["cp a.txt deep/b.txt && mv deep/b.txt c.txt", "mkdir -p new/x; touch new/x/y", "rm c.txt"];
+  for (const result of await resultsOf(machine, known, "edits"))
+    expect(result).not.toContain("needs a person's yes");
 });
 
 test("git is asked for where the repository's configuration names a program or another folder", async () => {
