@@ -7,7 +7,7 @@ import { noTerminal } from "../system/no-terminal.ts";
 import { ORDERS } from "../top/rows.ts";
 
 export default defineCommand({
-  about: "Watch all runs in the terminal: what waits for you, runs, failed, is done; with keys to act",
+  about: "Watch all runs in the terminal, and act on them by keys",
   flags: {
     sort: choice(
       "by what the runs of a group are sorted, the largest first",

@@ -21,7 +21,8 @@ export async function printTop(io: Io, flags: { json: boolean }, by: Arrangement
   const at = Date.now();
   const rows = rowsOf(now, by, at, styleOf(io, io.stdout).glyph).filter((row) => row.kind === "run");
   const answer = rows.map(({ group, run }) => ({ group, ...run, asks: now.askOf(run.uuid) ?? null }));
-  if (rows.length === 0 && !flags.json) io.stderr.write("no run is live or recorded\n");
+  if (rows.length === 0 && !flags.json)
+    io.stderr.write(by.filter === "" ? "no run is live or recorded\n" : "no run has these words\n");
   return print(io, flags, answer, (style) =>
     rows.length === 0 ? "" : table(rows, columns(now, at), io.stdout, style),
   );

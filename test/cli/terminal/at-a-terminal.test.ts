@@ -123,6 +123,47 @@ describe("the terminal is given back", () => {
   });
 });
 
+describe("a screen of its own", () => {
+  const ends: [string, RegExp][] = [
+    ["e", /\$$/],
+    ["x", /a crash/],
+    ["u", /a rejection/],
+    ["\u0003", /\$$/],
+  ];
+  test("is left at any end, and what was there before is shown again", async () => {
+    for (const [key, seen] of ends) {
+      const shell = await inShell({}, "--full");
+      expect(shell.screen.modes.alternateScreen).toBe(true);
+      expect(shell.screen.text).not.toContain("earlier");
+      shell.type(key);
+      await shell.until((shown) => seen.test(shown) && shown.includes("earlier 3") && !/^live /m.test(shown));
+      await isUsable(shell);
+    }
+  });
+
+  test("is left for an editor and by Ctrl-Z, and drawn again after them and after a stop", async () => {
+    const shell = await inShell({}, "--full");
+    shell.type("s");
+    expect(await shell.until(/^editor/m)).toContain("earlier 3");
+    shell.type("words\r");
+    expect(await shell.until(/^live /m)).not.toContain("earlier 3");
+    shell.type("\u001a");
+    expect(await shell.until(/Stopped/)).toContain("earlier 3");
+    await isUsable(shell);
+    shell.type("fg\r");
+    await shell.until(/^live /m);
+    Bun.spawnSync(["pkill", "-STOP", "-P", String(shell.pid)]);
+    await shell.until(/Stopped/);
+    shell.type("clear; fg\r");
+    await shell.until((shown) => /^live /m.test(shown) && !shown.includes("Stopped"));
+    shell.resize(90, 40);
+    await shell.until((shown) => shown.startsWith("=".repeat(90)) && shown.includes("live 90x40"));
+    shell.type("q");
+    await shell.until((shown) => shown.includes("got words") && /\$$/.test(shown));
+    await isUsable(shell);
+  });
+});
+
 describe("keys", () => {
   test("arrive one by one, a paste in one piece, and characters of several bytes whole", async () => {
     const shell = await inShell();

@@ -158,7 +158,7 @@ describe.concurrent("rnix top", () => {
     expectRestored(terminal);
   }, 40_000);
 
-  test("gives the terminal back on TERM, Ctrl-Z and a stop; without colour it writes none", async () => {
+  test("gives the terminal back on TERM and Ctrl-Z; without colour it writes none", async () => {
     await using machine = await machineWithRuns();
     await using terminal = await top(machine, { env: { NO_COLOR: "1" } });
     // biome-ignore lint/suspicious/noControlCharactersInRegex: styles begin with one.

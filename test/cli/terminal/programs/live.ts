@@ -6,7 +6,7 @@ import { Screen } from "../../../../src/cli/terminal/screen.ts";
 import { realClock } from "../../../../src/lib/clock.ts";
 
 const io = systemIo();
-const screen = Screen.open(io, { clock: realClock });
+const screen = Screen.open(io, { clock: realClock, full: process.argv.includes("--full") });
 let typed = "";
 let commits = 0;
 let cursor = false;
