@@ -22,6 +22,7 @@ describe("the environment of programs in a pipeline that does not trust its chec
     ],
     ...[
       "GITHUB_SHA",
+      "TRACEPARENT",
       "GITHUB_REF",
       "GITHUB_HEAD_REF",
       "GITHUB_WORKSPACE",

@@ -115,7 +115,8 @@ describe("telemetry", () => {
     machine.killDaemon();
     await run.done;
     const uuid = /"uuid": ?"([^"]+)"/.exec((await machine.run(["ps", "-a", "--json"])).stdout)?.[1] ?? "";
-    await machine.ok(["resume", uuid]);
+    // The trace of the command that resumes it is another one.
+    await machine.ok(["resume", uuid], { env: { TRACEPARENT: `00-${TRACE}-${CALLER}-01` } });
     await until(() => collector.spans.some(({ name }) => name === "invoke_agent default"));
     const { spans } = collector;
     expect(new Set(spans.map(({ traceId }) => traceId))).toEqual(new Set([uuid.replaceAll("-", "")]));
