@@ -2,7 +2,7 @@
 
 import { withDeadline, withGrace, withTimeout } from "../../lib/cancellation.ts";
 import type { Timer } from "../../lib/clock.ts";
-import { messageOf } from "../../lib/error-detail.ts";
+import { detailOf, messageOf } from "../../lib/error-detail.ts";
 import {
   type Device,
   type Mounted,
@@ -187,7 +187,7 @@ export class MountSource {
           )
           .catch((fault) => this.#warn(fault));
         await this.#end(attempt).catch((fault) => this.#warn(fault));
-        throw thrown;
+        throw this.#spec.confine ? inSandbox(errorOf(thrown)) : thrown;
       }
     });
   }
@@ -304,6 +304,13 @@ export class MountSource {
   #warn(thrown: unknown): void {
     this.#parts.log("warn", `mount ${this.label}`, errorOf(thrown).message);
   }
+}
+
+/** What a server lacks there is often the reason why it did not start. */
+function inSandbox(error: SyscallError): SyscallError {
+  const where =
+    "It runs in the sandbox and the network of its run; sandbox: off in its entry starts it outside.";
+  return new SyscallError(error.code, `${error.message} ${where}`, detailOf(error));
 }
 
 /** The URL in the config of a mount whose plugin connects by itself. */

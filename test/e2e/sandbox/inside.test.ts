@@ -35,13 +35,16 @@ describe.if(installed("bwrap", "setpriv"))("what a run in a sandbox starts is in
     await using machine = new Machine({ git: true });
     furnish(machine);
     const file = attempting(machine, MCP_COMMAND);
-    mcpJson(machine, { notes: { command: "/bin/sh", args: [file], mount_timeout: "60s" } });
+    const notes = { command: "/bin/sh", args: [file], mount_timeout: "60s" };
+    mcpJson(machine, { notes, keys: { command: "cat", args: [join(machine.home, ".ssh/id_ed25519")] } });
     const echo = calls(["mcp__notes__echo", { text: "milk" }], ["mcp__notes__env", { name: "TMPDIR" }]);
     const model = await machine.play({ "use it": [echo, says("done")] });
     const use = ["--mcp", "notes", "use it"];
     await machine.ok([...REQUIRED, ...use]);
     expect(toolResults(model.last)).toEqual(['{"text":"milk"}', "/tmp"]);
     expect(await achieved(machine)).toEqual([]);
+    const failed = await machine.run([...REQUIRED, "--mcp", "keys", "use it"]);
+    expect(failed.stderr).toMatch(/No such file or directory It runs in the sandbox .* sandbox: off/);
     const started = (): number => machine.read("tried").split("ALL TRIED").length - 1;
     machine.write("attempt.sh", `echo ALL TRIED >>tried; exec ${MCP_COMMAND}`);
     await machine.ok([...REQUIRED, ...use]);
