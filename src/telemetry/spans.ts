@@ -13,21 +13,18 @@ export interface RunFacts {
   trace: TraceContext;
 }
 
-/** The answer of a model to a step, or why there is none. */
+/** The answer of a model to a step, or why there is none, as the kernel reports it. */
 export interface AnswerFacts {
   step: number;
   /** When the step began. */
   ts: string;
-  /** The driver of the provider, such as `anthropic`. */
-  driver: string;
-  model: string;
+  provider: { device: string; model: string };
   /** New in this step. */
   messages: readonly ChatMessage[];
   message?: ChatMessage;
   usage?: Usage;
   stop_reason?: string;
-  /** The code of the failure. */
-  error?: string;
+  error?: { code: string };
 }
 
 /** Maximum characters of one text that is sent with the content of runs. */
@@ -46,8 +43,8 @@ export function factsOf({ uuid, agent, env }: Pick<ProcInfo, "uuid" | "agent" | 
 }
 
 /** The whole run. It is known at its end only; the other spans name it before. */
-export function runSpan(run: RunFacts, info: ProcInfo, driver: string, content: boolean): Message {
-  const { provider_facts, model, usage, created_at_ms, ended_at_ms, exit_code, exit_reason } = info;
+export function runSpan(run: RunFacts, info: ProcInfo, content: boolean): Message {
+  const { provider, provider_facts, model, usage, created_at_ms, ended_at_ms, exit_code, exit_reason } = info;
   return span(run, {
     key: run.uuid,
     parentId: run.trace.parentId,
@@ -58,7 +55,7 @@ export function runSpan(run: RunFacts, info: ProcInfo, driver: string, content: 
     error: exit_code === 0 ? undefined : (exit_reason ?? "_OTHER"),
     attributes: {
       "gen_ai.operation.name": "invoke_agent",
-      "gen_ai.provider.name": providerName(provider_facts?.driver ?? driver),
+      "gen_ai.provider.name": providerName(provider_facts?.driver ?? provider),
       "gen_ai.request.model": model,
       ...usageAttributes(usage),
       "rnix.verdict": exit_reason,
@@ -75,19 +72,17 @@ export function runSpan(run: RunFacts, info: ProcInfo, driver: string, content: 
 
 /** A step's request to the model, with its waits and retries. */
 export function chatSpan(run: RunFacts, answer: AnswerFacts, endMs: number, content: boolean): Message {
-  const { step, ts, driver, model, message, messages, usage, stop_reason, error } = answer;
+  const { step, ts, message, messages, usage, stop_reason } = answer;
   return span(run, {
     key: chatKey(run.uuid, step),
     parentId: spanIdOf(run.uuid),
-    name: `chat ${model}`,
+    name: `chat ${answer.provider.model}`,
     kind: CLIENT,
     startMs: Date.parse(ts),
     endMs,
-    error,
+    error: answer.error?.code,
     attributes: {
-      "gen_ai.operation.name": "chat",
-      "gen_ai.provider.name": providerName(driver),
-      "gen_ai.request.model": model,
+      ...chatLabels(answer),
       "gen_ai.response.finish_reasons": stop_reason && [FINISH[stop_reason] ?? stop_reason],
       ...usageAttributes(usage),
       "rnix.step": step,
@@ -135,8 +130,18 @@ const FINISH: Readonly<Record<string, string>> = {
 };
 const PROVIDERS: Readonly<Record<string, string>> = { google: "gcp.gemini", claude: "anthropic" };
 
-export function providerName(driver: string): string {
+function providerName(device: string): string {
+  const driver = device.slice(device.lastIndexOf("/") + 1);
   return PROVIDERS[driver] ?? driver;
+}
+
+/** What a request to a model and its metrics are known by. */
+export function chatLabels({ provider: { device, model } }: AnswerFacts): Record<string, string> {
+  return {
+    "gen_ai.operation.name": "chat",
+    "gen_ai.provider.name": providerName(device),
+    "gen_ai.request.model": model,
+  };
 }
 
 interface SpanDraft {

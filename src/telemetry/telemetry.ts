@@ -1,7 +1,6 @@
 /** Telemetry of runs: spans and metrics, sent by OTLP. Loaded only where it is on. */
 
 import type { Timer } from "../lib/clock.ts";
-import type { Message as ChatMessage, Usage } from "../plugin/index.ts";
 import type { ProcInfo } from "../run/process-schema.ts";
 import type { ToolCallRecord } from "../run/step-schema.ts";
 import { type ExportPorts, Sender, SpanQueue } from "./exporter.ts";
@@ -9,7 +8,16 @@ import type { Instruments } from "./instruments.ts";
 import { metricsOf } from "./metrics.ts";
 import type { OtelConfig } from "./otel-config.ts";
 import type { Message } from "./protobuf.ts";
-import { attributesOf, chatSpan, factsOf, providerName, type RunFacts, runSpan, toolSpan } from "./spans.ts";
+import {
+  type AnswerFacts,
+  attributesOf,
+  chatLabels,
+  chatSpan,
+  factsOf,
+  type RunFacts,
+  runSpan,
+  toolSpan,
+} from "./spans.ts";
 
 interface TelemetryPorts extends Omit<ExportPorts, "closing" | "stop"> {
   version: string;
@@ -18,18 +26,6 @@ interface TelemetryPorts extends Omit<ExportPorts, "closing" | "stop"> {
   info(pid: number): ProcInfo;
   /** Names a call among all calls of all runs. */
   callKey(uuid: string, step: number, callId: string): string;
-}
-
-/** The answer of a model, or its failure, as the kernel reports it. */
-interface Answer {
-  step: number;
-  ts: string;
-  provider: { device: string; model: string };
-  messages: readonly ChatMessage[];
-  message?: ChatMessage;
-  usage?: Usage;
-  stop_reason?: string;
-  error?: { code: string };
 }
 
 /** How long the end of the server waits for a collector. */
@@ -77,24 +73,18 @@ export class Telemetry {
     if (info.kind === "agent" && facts.trace.isSampled) this.#runs.set(pid, facts);
   }
 
-  onAnswer(pid: number, answer: Answer): void {
-    const { provider, error, usage } = answer;
+  onAnswer(pid: number, answer: AnswerFacts): void {
+    const { error, usage } = answer;
     const { clock, instruments } = this.#ports;
     const endMs = clock.now();
-    const driver = driverOf(provider.device);
-    const labels = {
-      "gen_ai.operation.name": "chat",
-      "gen_ai.provider.name": providerName(driver),
-      "gen_ai.request.model": provider.model,
-    };
-    const failed = error && { "error.type": error.code };
+    const labels = chatLabels(answer);
     const seconds = Math.max(0, endMs - Date.parse(answer.ts)) / 1000;
+    const failed = error && { "error.type": error.code };
     instruments.add("gen_ai.client.operation.duration", seconds, { ...labels, ...failed });
     const tokens = usage ? { input: usage.input_tokens, output: usage.output_tokens } : {};
     for (const [type, count] of Object.entries(tokens))
       instruments.add("gen_ai.client.token.usage", count, { ...labels, "gen_ai.token.type": type });
-    const facts = { ...answer, driver, model: provider.model, error: error?.code };
-    this.#add(pid, (run) => chatSpan(run, facts, endMs, this.#config.content));
+    this.#add(pid, (run) => chatSpan(run, answer, endMs, this.#config.content));
   }
 
   onCall(pid: number, step: number, call: ToolCallRecord): void {
@@ -104,12 +94,8 @@ export class Telemetry {
   }
 
   /** A suspended run has not ended: its span is sent when it has. */
-  onComplete(pid: number, { suspended }: { suspended?: object }): void {
-    if (!suspended)
-      this.#add(pid, (run) => {
-        const info = this.#ports.info(pid);
-        return runSpan(run, info, info.provider, this.#config.content);
-      });
+  onComplete(pid: number, _result: string, { suspended }: { suspended?: object }): void {
+    if (!suspended) this.#add(pid, (run) => runSpan(run, this.#ports.info(pid), this.#config.content));
     this.#runs.delete(pid);
   }
 
@@ -156,8 +142,4 @@ export class Telemetry {
   get #resource(): Message {
     return { attributes: attributesOf({ "service.version": this.#ports.version, ...this.#config.resource }) };
   }
-}
-
-function driverOf(device: string): string {
-  return device.slice(device.lastIndexOf("/") + 1);
 }

@@ -39,17 +39,11 @@ export async function startReporting(
   const telemetry = new Telemetry(config, ports);
   const urls = [config.traces, config.metrics].flatMap((target) => (target ? [target.url] : []));
   logger.info("telemetry", `sent to ${urls.join(" and ")}`);
-  const sent: Partial<KernelCallbacks> = {
-    onSpawn: (pid) => telemetry.onSpawn(pid),
-    onAnswer: (pid, answer) => telemetry.onAnswer(pid, answer),
-    onCall: (pid, step, call) => telemetry.onCall(pid, step, call),
-    onComplete: (pid, _result, exit) => telemetry.onComplete(pid, exit),
-  };
   const close = async (): Promise<void> => {
     // Timers of the clock keep no command alive: without another one the runtime spins while it waits.
     const awake = setInterval(() => undefined, 1000);
     await telemetry.close();
     clearInterval(awake);
   };
-  return { instruments, callbacks: [counts, sent], traces: true, close };
+  return { instruments, callbacks: [counts, telemetry], traces: true, close };
 }
