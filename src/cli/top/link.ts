@@ -21,7 +21,8 @@ export class TopLink {
   #idle: Wire | undefined;
   /** Gives the terminal to a question about a daemon of another version. */
   lend: <T>(work: () => Promise<T>) => Promise<T> = (work) => work();
-  readonly #closed = Promise.withResolvers<void>();
+  /** Ends a wait. */
+  #wake = (): void => undefined;
   #isClosed = false;
 
   private constructor(io: Io, session: Session) {
@@ -81,7 +82,7 @@ export class TopLink {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    this.#closed.resolve();
+    this.#wake();
     await this.#session.close();
   }
 
@@ -90,7 +91,8 @@ export class TopLink {
     while (!this.#isClosed) {
       const { promise, resolve } = Promise.withResolvers<void>();
       const timer = this.#io.timer(AGAIN_MS, resolve);
-      await Promise.race([promise, this.#closed.promise]);
+      this.#wake = resolve;
+      await promise;
       timer.cancel();
       if (this.#isClosed) return;
       const session = await this.#io.session({ onlyRunning: true, question }).catch((error: unknown) => {

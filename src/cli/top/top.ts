@@ -71,6 +71,8 @@ class Top {
       const open = await this.#window();
       if (open === null) return EXIT.ok;
       this.#left = Promise.withResolvers();
+      // A failure meanwhile is thrown by the next window.
+      this.#left.promise.catch(() => undefined);
       await this.#follow(open).catch((error: unknown) => this.#view.say(messageOf(error)));
     }
   }

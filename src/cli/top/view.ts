@@ -107,10 +107,6 @@ export class TopView {
     this.#log.close();
   }
 
-  #setMode(mode: Mode): void {
-    this.#mode = mode;
-  }
-
   /** Ctrl-C leaves what has the keys, else the window. */
   interrupt(): void {
     if (this.#mode === ROWS) this.#ports.leave(null);
@@ -174,7 +170,7 @@ export class TopView {
     });
     const order = `by ${ORDERS.map(([name]) => name).join(", ")}; turn it around`;
     return [
-      on(["?"], "this list", () => this.#setMode({ kind: "help" }), "keys"),
+      on(["?"], "this list", () => this.#help(), "keys"),
       on(["q"], "leave; runs continue", () => this.#ports.leave(null), "quit"),
       on(["up", "down"], "the run above, below", (i) => this.#list.move(i === 0 ? -1 : 1)),
       on(["pageUp", "pageDown"], "a page up, down", (i) => this.#list.page(i === 0 ? -1 : 1)),
@@ -191,6 +187,10 @@ export class TopView {
       on(["space", "left", "right"], "hide or show the runs below it", () => this.#fold()),
       on(["escape"], "close the pane, then clear the filter", () => this.#escape()),
     ];
+  }
+
+  #help(): void {
+    this.#mode = { kind: "help" };
   }
 
   #set(change: Partial<Arrangement>): void {
@@ -356,7 +356,7 @@ export class TopView {
   #body(room: number, columns: number): string[] {
     const { now, look } = this.#ports;
     const mode = this.#mode;
-    if (mode.kind === "help") return filled(this.#help(columns), room);
+    if (mode.kind === "help") return filled(this.#helpLines(columns), room);
     if (mode.kind === "ask" && mode.said.length > 0) {
       const lines = mode.said.flatMap((line) => wrapTo(line, columns));
       mode.first = Math.max(0, Math.min(mode.first, lines.length - room));
@@ -378,7 +378,7 @@ export class TopView {
     return filled(lines, room);
   }
 
-  #help(columns: number): string[] {
+  #helpLines(columns: number): string[] {
     const { look } = this.#ports;
     return this.#keys.map(({ keys, about }) =>
       cutTo(`  ${keys.join(", ").padEnd(20)} ${about}`, columns, look),
