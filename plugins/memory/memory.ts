@@ -14,7 +14,7 @@ import {
 import { type Limits, limitsOf, MAX_ENTRY } from "./limits.ts";
 import { isOwned, own } from "./ownership.ts";
 import { mergeRecovered } from "./recovered.ts";
-import { approvedOf, decide, quarantine } from "./review-list.ts";
+import { approvedOf, decide, quarantine, type Waiting } from "./review-list.ts";
 import type { Finding } from "./scan/scan.ts";
 import { scanned } from "./scan-cache.ts";
 import type { MemoryScope } from "./scopes.ts";
@@ -51,6 +51,9 @@ export interface Change {
 export const FOREIGN = "it came with the project's files, and was not written here";
 /** More than any limit of the settings: a file that is larger was not made by hand. */
 const MAX_FILE = 2_000_000;
+/** The agent whose changes are proposals. */
+const DREAM = "dream";
+const PROPOSED = "the agent dream proposes it";
 const UNATTENDED = "a run without a user wrote it, and it would count in all projects";
 
 export class Memory {
@@ -101,7 +104,7 @@ export class Memory {
     await mergeRecovered(this.store, scope, signal);
     const text = checkedText(content);
     const why = await this.#objection(scope, text, signal);
-    if (why !== null) return this.#wait(scope, text, why, signal);
+    if (why !== null) return this.#wait(scope, { text, why }, signal);
     const isAdded = await this.insert(scope, text, signal);
     if (isAdded) await this.#sign(scope, text, signal);
     return this.#changed(scope, idOf(text), isAdded ? "added" : "there already");
@@ -116,7 +119,7 @@ export class Memory {
     }
     const target = this.#find({ scope, used, held }, old);
     const why = await this.#objection(scope, text, signal);
-    if (why !== null) return this.#wait(scope, text, why, signal);
+    if (why !== null) return this.#wait(scope, { text, why, old: target.text }, signal);
     await this.#prepare(scope, text, signal);
     const holds = (now: string): boolean => hasEntry(now, text) && !hasEntry(now, target.text);
     const change = (now: string): string | null => {
@@ -132,8 +135,21 @@ export class Memory {
 
   async remove(scope: MemoryScope, old: string, signal: AbortSignal): Promise<Change> {
     const target = this.#find(await this.read(scope, signal), old);
+    if (this.#proposes) return this.#wait(scope, { text: target.text, why: PROPOSED, removes: true }, signal);
     await this.removeText(scope, target.text, signal);
     return this.#changed(scope, target.id, "removed");
+  }
+
+  /** Makes a change that a person has approved. */
+  async approve(scope: MemoryScope, { text, old, removes }: Waiting, signal: AbortSignal): Promise<void> {
+    if (!removes) await this.insert(scope, text, signal);
+    const gone = removes ? text : old;
+    if (gone !== undefined) await this.removeText(scope, gone, signal);
+  }
+
+  get #proposes(): boolean {
+    const { agent, operator } = this.#context.process;
+    return agent === DREAM && !operator;
   }
 
   async removeText(scope: MemoryScope, text: string, signal: AbortSignal): Promise<void> {
@@ -170,19 +186,23 @@ export class Memory {
       );
     }
     const isAlone = scope.storage === "user" && !operator && !attended;
-    const why = findingText(finding) ?? (isAlone ? UNATTENDED : null);
+    const why = findingText(finding) ?? (this.#proposes ? PROPOSED : isAlone ? UNATTENDED : null);
     return why !== null && (await approvedOf(this.store)).has(text) ? null : why;
   }
 
-  async #wait(scope: MemoryScope, text: string, why: string, signal: AbortSignal): Promise<Change> {
+  async #wait(
+    scope: MemoryScope,
+    change: Pick<Waiting, "text" | "old" | "removes" | "why">,
+    signal: AbortSignal,
+  ): Promise<Change> {
     const { process, project } = this.#context;
     const by = process.operator ? { agent: "", run: "" } : { agent: process.agent, run: process.uuid };
     const id = await quarantine(
       this.store,
-      { target: scope.target, text, why, project: project.dir, ...by },
+      { target: scope.target, ...change, project: project.dir, ...by },
       signal,
     );
-    return { ...(await this.#changed(scope, id, "waits for review")), why };
+    return { ...(await this.#changed(scope, id, "waits for review")), why: change.why };
   }
 
   /** A first entry makes the project's memory the user's own; in a memory that came with the files, only this entry is. */

@@ -15,6 +15,10 @@ export interface Waiting {
   id: string;
   target: Target;
   text: string;
+  /** The entry that it takes the place of. */
+  old?: string | undefined;
+  /** The entry is to be removed. */
+  removes?: true | undefined;
   why: string;
   /** The folder of the project, and the run that wrote it. */
   project: string;
@@ -50,7 +54,7 @@ export async function quarantine(
   one: Omit<Waiting, "id" | "at">,
   signal: AbortSignal,
 ): Promise<string> {
-  const id = idOf(one.text);
+  const id = idOf(one.removes ? `remove ${one.text}` : one.text);
   const added = (review: Review): Review | null => {
     if (review.waiting.some((there) => there.id === id && there.target === one.target)) return null;
     if (review.waiting.length >= MAX_WAITING) {

@@ -29,10 +29,11 @@ export function review(context: OpenContext): Answers {
       const reject = chosen(items, request.text("reject"));
       if (approve.length + reject.length > 0) {
         // Outside of its file an entry is added now; in it, the approval alone counts.
-        for (const { waiting, scope, text } of approve) if (waiting) await memory.insert(scope, text, signal);
+        for (const { waiting, scope } of approve) if (waiting) await memory.approve(scope, waiting, signal);
         for (const { entry, scope, text } of reject) if (entry) await memory.removeText(scope, text, signal);
         const ids = [...approve, ...reject].map(({ id }) => id);
-        await decide(memory.store, { approve: approve.map(({ text }) => text), ids }, signal);
+        const texts = approve.filter(({ waiting }) => !waiting?.removes).map(({ text }) => text);
+        await decide(memory.store, { approve: texts, ids }, signal);
         // All that came with the project is decided: what is written from now on needs no review.
         const isOwn = (await itemsOf(memory, context, signal)).every(({ why }) => why !== FOREIGN);
         const wasForeign = [...approve, ...reject].some(({ why }) => why === FOREIGN);
@@ -54,8 +55,8 @@ async function itemsOf(memory: Memory, { project }: OpenContext, signal: AbortSi
     if (scope.storage === "project" && waiting.project !== project.dir) continue;
     const by = waiting.agent === "" ? "you" : `${waiting.agent} (${shortUuid(waiting.run)})`;
     const from = `, by ${by}, ${waiting.at.slice(0, 10)}, in ${waiting.project}`;
-    const { id, why, text } = waiting;
-    items.push({ id, what: scope.what, why, from, text, scope, waiting });
+    const { id, why, text, old, removes } = waiting;
+    items.push({ id, what: scope.what, why, from, text, old, removes, scope, waiting });
   }
   for (const target of TARGETS) {
     const scope = SCOPES[target];
@@ -91,6 +92,8 @@ function documentOf({ id, scope, why, text, waiting }: Item): object {
     target: scope.target,
     why,
     text,
+    old: waiting?.old ?? null,
+    removes: waiting?.removes ?? false,
     agent: waiting?.agent ?? null,
     run: waiting?.run ?? null,
     project: waiting?.project ?? null,

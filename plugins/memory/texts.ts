@@ -58,16 +58,26 @@ export interface Waits {
   why: string;
   from: string;
   text: string;
+  old?: string | undefined;
+  removes?: true | undefined;
 }
 
 export function reviewText(waiting: readonly Waits[]): string {
   if (waiting.length === 0) return "No entry waits for a review.";
-  const parts = waiting.map(({ id, what, why, from, text }) => {
-    return [`${id}  ${what}${from}`, `  found: ${why}`, indented(clean(text))].join("\n");
+  const parts = waiting.map(({ id, what, why, from, text, old, removes }) => {
+    const head = `${id}  ${what}${from}`;
+    const instead =
+      old === undefined ? [] : ["  takes the place of:", indented(clean(old)), "  the new text:"];
+    return [
+      head,
+      `  found: ${why}`,
+      ...(removes ? ["  is to be removed:"] : instead),
+      indented(clean(text)),
+    ].join("\n");
   });
   return [
     ...parts,
-    "Keep one: rnix memory review --approve ID. Remove one: rnix memory review --reject ID.",
+    "Accept one: rnix memory review --approve ID. Turn one down: rnix memory review --reject ID.",
   ].join("\n\n");
 }
 

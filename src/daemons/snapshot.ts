@@ -9,8 +9,7 @@ export function isTerminal(status: DaemonStatus): boolean {
   return TERMINAL.has(status);
 }
 
-/** The run of a unit that is a child of its owner, an agent or a workflow. */
-export function childOf(snapshot: DaemonSnapshot): string | undefined {
-  const { kind, metadata } = snapshot;
-  return kind === "local_agent" || kind === "local_workflow" ? metadata.uuid : undefined;
+/** The run of a unit that is a child of its owner: an agent, a workflow or a dream. */
+export function childOf({ metadata }: DaemonSnapshot): string | undefined {
+  return "uuid" in metadata ? metadata.uuid : undefined;
 }

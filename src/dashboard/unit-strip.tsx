@@ -11,6 +11,7 @@ const KINDS: Record<string, string> = {
   monitor: "Monitors",
   local_agent: "Agents",
   local_workflow: "Workflows",
+  dream: "Dreams",
   lsp: "Language servers",
 };
 

@@ -63,7 +63,7 @@ export interface ReservedMeta {
   summary: string;
 }
 
-/** Of a workflow, whose run is a child of the unit's owner. */
+/** Of a workflow or a dream, whose run is a child of the unit's owner. */
 export interface LocalWorkflowMeta extends ReservedMeta {
   err: string;
   uuid: string;
@@ -78,7 +78,7 @@ export interface DaemonMetadata {
   remote_agent: ReservedMeta;
   in_process_teammate: ReservedMeta;
   local_workflow: LocalWorkflowMeta;
-  dream: ReservedMeta;
+  dream: LocalWorkflowMeta;
 }
 
 /** The state of one unit at one time. Times are RFC 3339. */

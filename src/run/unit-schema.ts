@@ -14,6 +14,7 @@ const common = {
   ended_at: z.string().nullable(),
 };
 const reserved = z.object({ name: z.string(), phase: z.string(), summary: z.string() });
+const ofChild = reserved.extend({ err: z.string(), uuid: z.string() });
 const exitCode = z.number().nullable();
 
 const Snapshot = z.discriminatedUnion("kind", [
@@ -59,12 +60,8 @@ const Snapshot = z.discriminatedUnion("kind", [
   }),
   z.object({ ...common, kind: z.literal("remote_agent"), metadata: reserved }),
   z.object({ ...common, kind: z.literal("in_process_teammate"), metadata: reserved }),
-  z.object({
-    ...common,
-    kind: z.literal("local_workflow"),
-    metadata: reserved.extend({ err: z.string(), uuid: z.string() }),
-  }),
-  z.object({ ...common, kind: z.literal("dream"), metadata: reserved }),
+  z.object({ ...common, kind: z.literal("local_workflow"), metadata: ofChild }),
+  z.object({ ...common, kind: z.literal("dream"), metadata: ofChild }),
 ]) satisfies z.ZodType<DaemonSnapshot>;
 
 const Line = { v: z.literal(SCHEMA_VERSION), ...NUMBERED, ts: z.string() };

@@ -24,17 +24,25 @@ function stock(box: Sandbox): ConfigSources {
 }
 
 /** What this version has: a stock agent may name nothing else. */
-const TOOLS = "Read Write Edit Glob Grep Bash Agent Plan Skill Complete SendMessage ReadMessages".split(" ");
+const TOOLS =
+  "Read Write Edit Glob Grep Bash Agent Plan Skill Complete SendMessage ReadMessages MemoryCommit MemoryProfile MemoryRecall".split(
+    " ",
+  );
 
 describe("the stock agents", () => {
   test("load without a warning, with the skills they name", async () => {
     using box = new Sandbox();
     const { agents, problems } = await loadAgents(stock(box));
     expect(problems).toEqual([]);
-    expect(agents.map(({ name }) => name)).toEqual(["code-analyst", "coder", "default"]);
+    expect(agents.map(({ name }) => name)).toEqual(["code-analyst", "coder", "default", "dream"]);
     expect(agents.flatMap(({ notices }) => notices)).toEqual([]);
     const skills = agents.map((agent) => [...agent.skills, ...agent.deferredSkills].map(({ name }) => name));
-    expect(skills).toEqual([["code-analysis"], ["testing", "code-analysis"], ["code-analysis", "testing"]]);
+    expect(skills).toEqual([
+      ["code-analysis"],
+      ["testing", "code-analysis"],
+      ["code-analysis", "testing"],
+      [],
+    ]);
   });
 
   test("that claim to be read-only have no tool that writes, git's --output included", async () => {
@@ -91,7 +99,7 @@ test("what the build reads of them, through JSON, is what a run would read", asy
       skills: embedded("skills").map((file) => ({ ...file, front: stockSkillFront(file) })),
     }),
   );
-  expect(built.agents.filter(({ front }) => front).length).toBe(3);
+  expect(built.agents.filter(({ front }) => front).length).toBe(4);
   expect(built.skills.filter(({ front }) => front).length).toBeGreaterThan(1);
   const agents = async (sources: ConfigSources): Promise<unknown> =>
     JSON.stringify(await loadAgents(sources));
@@ -108,7 +116,7 @@ test("the build's own parser reads of them what the library reads", async () => 
   const onDisk = await loadAgents(box.trusted());
   const plain = ({ agents }: typeof built) => JSON.parse(JSON.stringify(agents, without));
   expect(plain(built)).toEqual(plain(onDisk));
-  expect(onDisk.agents.map(({ tier }) => tier)).toEqual(["project", "project", "project"]);
+  expect(onDisk.agents.map(({ tier }) => tier)).toEqual(Array(4).fill("project"));
 });
 
 /** Where something is from is the difference between the two. */

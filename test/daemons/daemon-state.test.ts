@@ -72,7 +72,7 @@ test.each<[DaemonKind, string | null]>([
   ["remote_agent", "UNAVAILABLE"],
   ["in_process_teammate", "UNAVAILABLE"],
   ["local_workflow", "INVALID"],
-  ["dream", "UNAVAILABLE"],
+  ["dream", "INVALID"],
 ])("a command can be a unit of kind %s: %p", (kind, code) => {
   const thrown = (() => {
     try {

@@ -12,7 +12,7 @@ test("the lists show agents, tools and providers with their source: stock, user 
   machine.write(".agents/skills/own/SKILL.md", "---\nname: own\ndescription: Own\n---\nDo.\n");
 
   const agents = await machine.run(["agents", "--json"]);
-  expect(names(agents.stdout)).toEqual(["code-analyst", "coder", "default", "mine"]);
+  expect(names(agents.stdout)).toEqual(["code-analyst", "coder", "default", "dream", "mine"]);
   expect(agents.stderr).toContain("agents/broken");
   expect(names((await machine.run(["skills", "--json"])).stdout)).toEqual([
     "code-analysis",

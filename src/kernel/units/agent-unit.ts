@@ -45,10 +45,10 @@ export class AgentUnit implements Daemon {
       started_at: startedAt,
       ended_at: this.#endedAtMs === null ? null : new Date(this.#endedAtMs).toISOString(),
     };
-    if (spec.opts.script) {
-      const { name } = spec.opts.script;
-      const metadata = { name, phase: doing?.text ?? "", summary, err, uuid };
-      return { ...common, kind: "local_workflow", metadata };
+    const kind = childKind(child);
+    if (kind !== "local_agent") {
+      const name = spec.opts.script?.name ?? spec.agent.name;
+      return { ...common, kind, metadata: { name, phase: doing?.text ?? "", summary, err, uuid } };
     }
     const phase = this.#endedAtMs === null ? (doing?.kind ?? "end") : "";
     const metadata = { agent_type: spec.agent.name, prompt: intent, async: true, phase, summary, err, uuid };
@@ -79,6 +79,12 @@ export class AgentUnit implements Daemon {
     this.#endedAtMs = clock.now();
     emit(newLifecycleSignal(this, this.#status(), clock.now()));
   }
+}
+
+/** The stock agent that tidies the memory is a dream. */
+export function childKind({ spec }: Process): "local_workflow" | "dream" | "local_agent" {
+  if (spec.opts.script) return "local_workflow";
+  return spec.agent.name === "dream" ? "dream" : "local_agent";
 }
 
 /** Characters of an intent that describe its unit. */

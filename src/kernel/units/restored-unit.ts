@@ -22,7 +22,7 @@ export function lastState(
   child: ProcInfo | null,
 ): DaemonSnapshot {
   if (isTerminal(snapshot.status)) return snapshot;
-  if (snapshot.kind === "local_agent" || snapshot.kind === "local_workflow") {
+  if (snapshot.kind === "local_agent" || snapshot.kind === "local_workflow" || snapshot.kind === "dream") {
     const status = child?.exit_code === 0 ? "completed" : child ? "failed" : "killed";
     const said = { summary: child?.result ?? "", err: child?.error?.message ?? "", phase: "" };
     const over = { status, ended_at: endedAt } as const;
@@ -56,7 +56,9 @@ export class RestoredUnit implements Daemon {
 
   output(): string {
     const { kind, metadata } = this.#snapshot;
-    return kind === "local_agent" || kind === "local_workflow" ? metadata.summary : this.#tail();
+    return kind === "local_agent" || kind === "local_workflow" || kind === "dream"
+      ? metadata.summary
+      : this.#tail();
   }
 
   #tail(): string {

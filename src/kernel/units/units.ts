@@ -189,7 +189,8 @@ export class Units implements ResourceHolder {
   async startAgent(proc: Process, child: Process): Promise<DaemonSnapshot> {
     this.#requireRoom(proc);
     const { generateID } = await import("../../daemons/kind.ts");
-    const id = generateID(child.spec.opts.script ? "local_workflow" : "local_agent", this.#ports.uuid());
+    const { childKind } = await import("./agent-unit.ts");
+    const id = generateID(childKind(child), this.#ports.uuid());
     return this.#agent(proc, child, id, this.#ts(), { isNew: true });
   }
 

@@ -48,6 +48,7 @@ function textOf(snapshot: DaemonSnapshot): string {
     case "local_bash":
       return snapshot.metadata.output;
     case "local_agent":
+    case "dream":
     case "local_workflow": {
       const { summary, err } = snapshot.metadata;
       return [summary, err === "" ? "" : `error: ${err}`].filter((part) => part !== "").join("\n");

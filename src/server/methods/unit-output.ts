@@ -53,6 +53,7 @@ function textOf({ kind, metadata }: DaemonSnapshot): string {
     case "monitor":
       return metadata.recent_lines.join("\n");
     case "local_agent":
+    case "dream":
     case "local_workflow":
       return metadata.summary;
     default:

@@ -349,6 +349,39 @@ describe("who wrote it", () => {
     }
   });
 
+  test("what the agent dream changes counts when a person has approved it", async () => {
+    using place = new Place();
+    const dream = { agent: "dream", attended: false };
+    const ids: string[] = [];
+    for (const content of ["build with make", "make builds it", "outdated", "kept"])
+      ids.push((await place.call("commit", { action: "add", content })).id);
+    const changes = [
+      { action: "replace", old: ids[0], new: "build with make all" },
+      { action: "remove", old: ids[1] },
+      { action: "remove", old: ids[2] },
+      { action: "add", content: "new" },
+    ];
+    for (const change of changes)
+      expect(await place.call("commit", change, dream)).toMatchObject({ state: "waits for review" });
+    expect(await place.prompt()).toContain("- build with make\n- make builds it\n- outdated\n- kept");
+    const list = await place.answer("review", { as: "text" }, PERSON);
+    expect(list).toContain(
+      "  takes the place of:\n  build with make\n  the new text:\n  build with make all",
+    );
+    expect(list).toContain("  is to be removed:\n  outdated");
+    const items: { id: string; text: string }[] = JSON.parse(await place.answer("review", {}, PERSON));
+    const outdated = items.find(({ text }) => text === "outdated");
+    await place.answer("review", { reject: outdated?.id }, PERSON);
+    await place.answer("review", { approve: "all" }, PERSON);
+    const prompt = await place.prompt();
+    expect(prompt).toContain("- outdated\n- kept\n- build with make all\n- new\n");
+    expect(prompt).not.toContain("make builds it");
+    // It is no decision about the text: it may be remembered later.
+    expect(await place.call("commit", { action: "add", content: "make builds it" })).toMatchObject({
+      state: "added",
+    });
+  });
+
   test("a memory that came with the project's files is not used before a person approves it", async () => {
     using place = new Place();
     place.write(place.file, "- harmless looking\n- second\n");
