@@ -20,6 +20,7 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
   replay: { group: "Run", load: () => import("./commands/replay.ts") },
   test: { group: "Run", load: () => import("./commands/test.ts") },
   kill: { group: "Run", load: () => import("./commands/kill.ts") },
+  take: { group: "Run", load: () => import("./commands/take.ts") },
   undo: { group: "Run", load: () => import("./commands/undo.ts") },
   compact: { group: "Run", load: () => import("./commands/compact.ts") },
   pause: { group: "Run", load: () => import("./commands/pause.ts") },

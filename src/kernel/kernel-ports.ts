@@ -43,7 +43,7 @@ export interface KernelPorts {
   /** Ends the programs of all dead kernels; resolves when they are gone. It never rejects. */
   sweepPrograms(): Promise<void>;
   /** Plans the child that the agent with this UUID requests. */
-  planChild(parentUuid: string, wish: ChildRequest): Promise<ChildPlan>;
+  planChild(parentUuid: string, wish: ChildRequest, childUuid: string): Promise<ChildPlan>;
   /** Plans the resume of a child that was suspended with this agent. */
   planChildResume(parentUuid: string, childUuid: string): Promise<ChildPlan>;
   /** Called before a run begins and after its last program has ended. If `begin` rejects, the run does not begin. */
@@ -51,6 +51,8 @@ export interface KernelPorts {
     begin(project: SpawnOpts["project"]): Promise<void>;
     end(project: SpawnOpts["project"]): Promise<void>;
   };
+  /** The worktrees of agents, loaded with the first; absent: there are none. */
+  worktrees?(): Promise<AgentWorktrees>;
   /** Maximum live processes; absent: no limit. */
   liveProcesses?: number | null;
   /** Maximum open model requests; absent: no limit. */
@@ -99,4 +101,29 @@ export interface ScheduleCaller {
   run: ProcInfo | null;
   /** The job whose run, or an ancestor of it, this is. */
   jobId: string | null;
+}
+
+/** The worktrees of agents. The folder of a run's record has its patch. */
+export interface AgentWorktrees {
+  /** The run has ended: writes its patch into its record, and removes the worktree, if it has one. */
+  end(uuid: string, recordDir: string): Promise<void>;
+  /** What a run changed in its worktree. Fails with NOT_FOUND for a run that had none, or has not ended. */
+  patch(recordDir: string): Promise<Buffer>;
+  /** Applies the patch of a run to a project, file by file. */
+  take(recordDir: string, project: string, query: TakeQuery): Promise<TakenFile[]>;
+}
+
+export interface TakeQuery {
+  /** Files and folders, absolute; empty: all. */
+  files: readonly string[];
+  dryRun: boolean;
+  /** Why a file, absolute, may not be written; null: it may. */
+  refusal?(file: string): string | null;
+}
+
+/** What became of a file of a patch. A conflict leaves the project's file as it is. */
+export interface TakenFile {
+  path: string;
+  done: "taken" | "unchanged" | "conflict" | "refused";
+  reason: string | null;
 }

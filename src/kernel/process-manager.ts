@@ -143,10 +143,12 @@ export class ProcessManager {
   /** What a child inherits: the current provider with its remaining fallbacks, the environment, the folders. */
   inherited(pid: PID): InheritedOpts {
     const { spec, model } = this.#parts.table.get(pid);
-    const { base, confinement, effort, env, pluginKeys, boundSecrets, envGiven, cwd, folders } = spec.opts;
+    const { base, project, confinement, effort, env, pluginKeys, boundSecrets, envGiven, cwd, folders } =
+      spec.opts;
     const { attended, detached, outputs, verdicts } = spec.opts;
     return {
       base,
+      project,
       confinement,
       provider: spec.opts.provider && { ...model.provider, fallbacks: [...model.fallbacks] },
       effort,

@@ -77,6 +77,8 @@ export type ExitReason =
 export interface ProjectHandle {
   id: string;
   dir: string;
+  /** Set in a worktree, which is `dir`: the folder of the project itself. */
+  home?: string;
   dataDir: string;
   trusted: boolean;
 }
@@ -92,6 +94,8 @@ export interface MountInfo {
 /** The resolved options of a spawn: the kernel reads no configuration. */
 export interface SpawnOpts extends ProcessOptions {
   project: ProjectHandle;
+  /** Its project's folder is a worktree that was made for it, so it is in none of its parent's folders. */
+  worktree?: boolean;
   /** `--base`. */
   base?: RunBase;
   devices: DeviceLease;
@@ -181,6 +185,7 @@ export interface RunBase {
 export type InheritedOpts = Pick<
   SpawnOpts,
   | "base"
+  | "project"
   | "confinement"
   | "provider"
   | "effort"
@@ -212,6 +217,8 @@ export interface ChildRequest {
   /** Further options of its run. */
   options?: OptionValues;
   workflow?: WorkflowPart;
+  /** It works in a git worktree of its own. */
+  worktree?: boolean;
   /** It is a workflow; without a source a saved one. */
   runs?: Pick<WorkflowScript, "name" | "args"> & { source?: string };
 }

@@ -1,5 +1,6 @@
 /** Answers of `diff` and `undo`: what a run changed in its project, and what was taken back. */
 
+import type { TakenFile } from "../kernel/kernel-ports.ts";
 import type { ProcRef } from "./fields.ts";
 
 /**
@@ -58,6 +59,14 @@ export interface UndoneFile {
   /** Lines that the undo adds and removes; null for a binary file. */
   added: number | null;
   removed: number | null;
+}
+
+/** The answer of `take`. */
+export interface TakeReport extends ProcRef {
+  /** Absolute. */
+  project: string;
+  dry_run: boolean;
+  files: TakenFile[];
 }
 
 /** The answer of `undo`. */

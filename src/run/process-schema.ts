@@ -107,6 +107,8 @@ export const ProcInfo = z.object({
   /** The reasoning effort of the model, when one was set. */
   effort: z.enum(EFFORTS).nullable().default(null),
   project: z.string(),
+  /** The folder of the project in its own worktree. */
+  worktree: z.string().nullable().default(null),
   cwd: z.string(),
   /** The revision from which its definitions come. */
   base: z.object({ ref: z.string(), commit: z.string() }).nullable().default(null),

@@ -58,6 +58,7 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
       history: records.history,
       collector: records.collector,
       changes: records.changes,
+      worktrees: records.worktrees,
       catalog: new ProjectCatalog({
         workspaces,
         clock,

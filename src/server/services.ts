@@ -1,6 +1,7 @@
 /** The services that methods use, and the booted server. */
 
 import type { Env } from "../config/environment/paths.ts";
+import type { Worktrees } from "../kernel/files/worktrees.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { ProviderChoice } from "../kernel/types.ts";
 import type { Clock } from "../lib/clock.ts";
@@ -34,6 +35,7 @@ export interface Services {
   history: History;
   collector: Pick<Collector, "collect">;
   changes(): Promise<Pick<RunChanges, "diff" | "bySteps" | "undo">>;
+  worktrees(): Promise<Pick<Worktrees, "take">>;
   catalog: Catalog;
   clock: Clock;
   identity: Identity;

@@ -136,6 +136,7 @@ describe("every command", () => {
         "steps",
         "strace",
         "suspend",
+        "take",
         "units",
         "units output",
         "units stop",

@@ -20,6 +20,7 @@ export function procInfo(more: Partial<ProcInfo> = {}): ProcInfo {
     model: "m",
     project: "/project",
     cwd: "/project",
+    worktree: null,
     base: null,
     ctx_id: 1,
     steps: 0,

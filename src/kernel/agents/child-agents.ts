@@ -202,11 +202,12 @@ export class ChildAgents {
     const { table, processes, planChild, traces, watchers } = this.#parts;
     await this.#slot(parent, signal);
     parent.spec.budget.requireRoom(parent.elapsedMs);
-    const { agent, opts, notices } = await planChild(parent.uuid, wish);
+    const child = as.uuid ?? this.#parts.uuid();
+    const { agent, opts, notices } = await planChild(parent.uuid, wish, child);
     const { uuid, run } = parent;
     const call = as.parentCall === undefined ? undefined : callKey(uuid, run.step, as.parentCall);
     const env = traces ? tracedEnv(parent, call) : opts.env;
-    const own = { ...opts, ...as, env, notices, parentPid: parent.pid };
+    const own = { ...opts, ...as, uuid: child, env, notices, parentPid: parent.pid };
     const pid = await processes.spawn(wish.intent, agent, own);
     for (const notice of notices) watchers.notice(parent, `Agent: ${notice}`);
     return table.get(pid);

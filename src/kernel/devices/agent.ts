@@ -5,6 +5,7 @@ import { AGENT_PATH } from "../../vfs/kernel-paths.ts";
 import type { ChildAgents } from "../agents/child-agents.ts";
 import type { ChildRequest, ProcInfo } from "../types.ts";
 import type { KernelTool } from "./tool-device.ts";
+import type { WorktreeChanges } from "./worktree-changes.ts";
 
 /** Maximum characters of a failed child's last text that its parent gets. */
 const MAX_LAST_TEXT = 2_000;
@@ -13,21 +14,22 @@ const MAX_LAST_TEXT = 2_000;
  * Gives a part of the task to a child and returns its answer. It has no deadline of its own: it
  * ends with the child, whose time limit is part of its parent's.
  */
-export function agentTool(agents: () => ChildAgents): KernelTool {
+export function agentTool(agents: () => ChildAgents, changes: () => Promise<WorktreeChanges>): KernelTool {
   return {
     path: AGENT_PATH,
     tool: {
       name: "Agent",
       description:
-        "Give a part of the task to another agent and get its answer. It knows only `intent` and uses your budget; do small things yourself.",
+        "Have an agent do a part. It knows only `intent`, uses your budget; do small work yourself.",
       input: {
         type: "object",
         properties: {
-          intent: { type: "string", minLength: 1 },
+          intent: { type: "string" },
           agent: { type: "string" },
           model: { type: "string" },
           schema: { type: "object" },
           run_in_background: { type: "boolean" },
+          worktree: { type: "boolean" },
         },
         required: ["intent"],
         additionalProperties: false,
@@ -36,10 +38,18 @@ export function agentTool(agents: () => ChildAgents): KernelTool {
       timeoutMs: Number.POSITIVE_INFINITY,
     },
     run: async ({ proc, input, call, signal }) => {
-      if (input.run_in_background !== true)
-        return answerOf(await agents().run(proc, requestOf(input), call.id, signal));
-      const { id } = await agents().start(proc, requestOf(input), signal);
-      return `Started in the background as unit ${id}. A message follows when it ends; DaemonOutput ${id} reads its answer, DaemonStop ${id} ends it.`;
+      const wish = requestOf(input);
+      if (input.run_in_background !== true) {
+        const child = await agents().run(proc, wish, call.id, signal);
+        return answerOf(child, wish.worktree ? await (await changes()).summary(proc, child.uuid) : "");
+      }
+      const unit = await agents().start(proc, wish, signal);
+      const { id } = unit;
+      const change =
+        wish.worktree && unit.kind === "local_agent"
+          ? ` Its changes stay in its worktree: then TakeDiff (load it by ToolSearch) takes them, with run ${unit.metadata.uuid}.`
+          : "";
+      return `Started in the background as unit ${id}. A message follows when it ends; DaemonOutput ${id} reads its answer, DaemonStop ${id} ends it.${change}`;
     },
   };
 }
@@ -54,20 +64,21 @@ function requestOf(input: Record<string, unknown>): ChildRequest {
     intent,
     agent: text(input.agent) || undefined,
     model: text(input.model) || undefined,
+    ...(input.worktree === true && { worktree: true }),
     // Its answer is corrected until it fits, or the call fails.
     ...(isSchema && { options: { output_schema: { ...schema } } }),
   };
 }
 
 /** The result says how the child ended. Fails with DRIVER if it did not complete. */
-function answerOf(child: ProcInfo): string {
+function answerOf(child: ProcInfo, changes: string): string {
   const who = `process ${child.pid}, agent ${child.agent}`;
   const spent = `${child.steps} ${child.steps === 1 ? "step" : "steps"}, ${child.tokens_used} tokens`;
-  if (child.exit_code === 0) return `${child.result ?? ""}\n\n[${who}: completed, ${spent}]`;
+  if (child.exit_code === 0) return `${child.result ?? ""}\n\n[${who}: completed, ${spent}]${changes}`;
   const why = child.error?.message.replace(/[^.!?]$/, "$&.") ?? "";
   const text = child.result ? ` Its last text: ${child.result.slice(0, MAX_LAST_TEXT)}` : "";
   throw new SyscallError(
     "DRIVER",
-    `The agent did not complete (${who}: ${child.exit_reason}, ${spent}). ${why}${text}`.trim(),
+    `The agent did not complete (${who}: ${child.exit_reason}, ${spent}). ${why}${text}`.trim() + changes,
   );
 }

@@ -10,10 +10,12 @@ import { complete } from "./complete.ts";
 import { readMessages, sendMessage } from "./messages.ts";
 import { plan } from "./plan.ts";
 import { skill } from "./skill.ts";
+import { takeDiff } from "./take-diff.ts";
 import { toolDevice } from "./tool-device.ts";
 import { type DeferredTools, toolSearch } from "./tool-search.ts";
 import { wake } from "./wake.ts";
 import { workflowTool } from "./workflow.ts";
+import type { WorktreeChanges } from "./worktree-changes.ts";
 
 interface KernelToolPorts {
   /** Returns the process that opened a file, by its UUID. */
@@ -22,12 +24,15 @@ interface KernelToolPorts {
   ipc(): IpcManager;
   agents(): ChildAgents;
   wakes(): ScheduledWakes;
+  /** Loaded with the first worktree. */
+  worktrees(): Promise<WorktreeChanges>;
 }
 
 /** Returns their devices below /dev/kernel, by path. The ports are used only in calls. */
-export function kernelTools({ lookup, tools, ipc, agents, wakes }: KernelToolPorts): Record<string, Device> {
+export function kernelTools(ports: KernelToolPorts): Record<string, Device> {
+  const { lookup, tools, ipc, agents, wakes, worktrees } = ports;
   const all = [
-    agentTool(agents),
+    agentTool(agents, worktrees),
     plan,
     skill,
     complete,
@@ -36,6 +41,7 @@ export function kernelTools({ lookup, tools, ipc, agents, wakes }: KernelToolPor
     readMessages(ipc),
     wake(wakes),
     workflowTool(agents),
+    takeDiff(worktrees),
   ];
   return Object.fromEntries(all.map((tool) => [tool.path, toolDevice(tool, lookup)]));
 }

@@ -14,6 +14,7 @@ export function registerOwnDevices(parts: Agents): void {
     ipc: () => ipc,
     agents: () => agents,
     wakes: () => scheduledWakes,
+    worktrees: async () => new (await import("./worktree-changes.ts")).WorktreeChanges(parts),
   });
   for (const [path, device] of Object.entries(kernel)) devices.register({ ...own, path, device });
   const proc = procDevice({

@@ -89,6 +89,11 @@ export class Git {
     }
   }
 
+  /** A private repository that was kept, with the work tree `root`. */
+  open(dir: string, root: string): OwnRepository {
+    return { dir, run: (args, o) => this.#run(dir, root, args, o) };
+  }
+
   async #run(
     dir: string,
     root: string | undefined,

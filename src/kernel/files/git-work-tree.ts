@@ -127,7 +127,7 @@ export class WorkTree {
   /** Looks at all files for the first time. */
   async #begin(call: CallOptions): Promise<TreeScan | null> {
     const { index, format, root } = this.#repository;
-    this.#ignored ??= await this.#ignorePatterns(call);
+    this.#ignored ??= await this.ignorePatterns(call);
     const begun = await TreeScan.begin({
       ...{ dir: this.#o.dir, root, format, patterns: this.#ignored, now: this.#o.now, watch: this.#o.watch },
       index: index && {
@@ -285,7 +285,7 @@ export class WorkTree {
   }
 
   /** Returns them in git's order: the user's own, those of `info/exclude`, then ours. */
-  async #ignorePatterns(call: CallOptions): Promise<string> {
+  async ignorePatterns(call: CallOptions): Promise<string> {
     const { root, exclude } = this.#repository;
     const parts = [await this.#usersOwn(call), exclude];
     const scratch = innerPath(root, this.#o.scratch);

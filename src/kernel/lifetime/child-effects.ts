@@ -60,7 +60,11 @@ function readRefusal(parent: Process, file: string, guarded: readonly GuardedFol
 }
 
 /** Checks the tool Write alone: a shell writes by its own redirections. Protected paths need a rule that names them. */
-function writeRefusal(parent: Process, file: string, guarded: readonly GuardedFolder[]): string | null {
+export function writeRefusal(
+  parent: Process,
+  file: string,
+  guarded: readonly GuardedFolder[],
+): string | null {
   return refusalOutside(parent, realTarget(file), guarded) ?? parent.permissions.toolRefusal("Write", file);
 }
 

@@ -6,6 +6,7 @@ import type { Children } from "../../os/children.ts";
 import { TEMPORARY } from "../../sandbox/level.ts";
 import type { Conversations } from "../conversation/conversations.ts";
 import { namedError } from "../errors/kernel-errors.ts";
+import type { KernelPorts } from "../kernel-ports.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import type { ResourceHolder } from "../process/resource-holder.ts";
@@ -19,6 +20,7 @@ export interface ReapPorts {
   table: Pick<ProcessTable, "find" | "remove">;
   contexts: Pick<Conversations, "ctxFree">;
   children: Pick<Children, "endOwner">;
+  worktrees?: KernelPorts["worktrees"];
   holders: Holders;
   /** Resolves when the task of the process has ended and closed its files. */
   task(proc: Process): Promise<void>;
@@ -79,6 +81,7 @@ function steps(ports: ReapPorts, proc: Process): Step[] {
     ["units", () => holders.units.clear(proc)],
     ["mounts", () => holders.mounts.clear(proc)],
     ["temporary files", () => removeTemporary(proc)],
+    ["worktree", () => endWorktree(ports, proc)],
     ...holderSteps(holders, proc), // 4 to 9
     ["context", () => contexts.ctxFree(proc.conversation.id)], // 10
     ["state", () => proc.reap()], // 11
@@ -117,6 +120,12 @@ function handleOrphanChildren(ports: ReapPorts, proc: Process): void {
 async function removeTemporary({ spec, record, exit }: Process): Promise<void> {
   if (spec.opts.confinement && !exit?.suspended)
     await rm(join(record.dir, TEMPORARY), { recursive: true, force: true });
+}
+
+/** What it changed there is in its record before its parent sees its end. Nothing for a child that shares it. */
+async function endWorktree({ worktrees }: ReapPorts, { uuid, spec, record, exit }: Process): Promise<void> {
+  if (spec.opts.project.home === undefined || exit?.suspended) return;
+  await (await worktrees?.())?.end(uuid, record.dir);
 }
 
 function endChannels(proc: Process): void {

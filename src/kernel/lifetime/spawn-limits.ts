@@ -24,7 +24,8 @@ export function requireWithinParent(given: SpawnOpts, parent: Process): void {
   const folders = foldersOf(parent)
     .filter((dir) => !readOnly.includes(dir))
     .map(realOrSame);
-  const outside = [given.project.dir, ...(given.folders ?? [])].find(
+  const project = given.worktree ? [] : [given.project.dir];
+  const outside = [...project, ...(given.folders ?? [])].find(
     (dir) => !folders.some((folder) => isWithin(folder, realOrSame(dir))),
   );
   if (outside !== undefined) {
@@ -55,7 +56,9 @@ export function permissionsOf(
   const places = { ...facts, projectDir: opts.project.dir, cwd: opts.cwd, folders };
   const above =
     parent?.permissions.withFacts(facts) ?? (opts.within && Permissions.from(opts.within, places));
-  const rights = above ? above.child(allow, deny, opts.cwd) : Permissions.of({ allow, deny, ...places });
+  const rights = above
+    ? above.child(allow, deny, { cwd: opts.cwd, projectDir: opts.project.dir })
+    : Permissions.of({ allow, deny, ...places });
   const asking = withAsks(rights, opts, agent.ask);
   return opts.allow === undefined ? asking : asking.fixed();
 }

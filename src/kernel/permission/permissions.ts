@@ -84,8 +84,13 @@ export class Permissions {
    * Returns the rights of a child: its own list limited by these rights, and its own deny rules in addition to these.
    * Fails as `of` does. `cwd`: the folder of its relative paths, which may differ from its parent's.
    */
-  child(allow: readonly string[], deny: readonly string[], cwd?: string): Permissions {
-    const facts = cwd === undefined ? this.#facts : { ...this.#facts, cwd };
+  child(
+    allow: readonly string[],
+    deny: readonly string[],
+    place: Pick<Facts, "cwd" | "projectDir"> = {},
+  ): Permissions {
+    const facts = { ...this.#facts, ...place };
+    const isElsewhere = facts.projectDir !== this.#facts.projectDir;
     return new Permissions(
       {
         ...FRESH,
@@ -94,7 +99,8 @@ export class Permissions {
         above: this.#limits,
         denyAbove: this.#denials,
         asks: this.#parts.asks.below(),
-        opened: this.#parts.opened,
+        // A worktree is all that its run may use.
+        opened: isElsewhere ? [] : this.#parts.opened,
       },
       facts,
     );

@@ -30,7 +30,8 @@ export function procInfoOf(proc: Process): ProcInfo {
     fallback: proc.model.fallbacks.map(({ name, model }) => ({ provider: name, model })),
     switches: proc.model.switches,
     effort: spec.opts.effort ?? null,
-    project: spec.opts.project.dir,
+    project: spec.opts.project.home ?? spec.opts.project.dir,
+    worktree: spec.opts.project.home === undefined ? null : spec.opts.project.dir,
     cwd: spec.opts.cwd,
     base: spec.opts.base ?? null,
     ctx_id: proc.conversation.id,
@@ -98,7 +99,7 @@ export type ProcessIdentity = Pick<ProcInfo, "pid" | "uuid" | "kind" | "agent" |
 
 export function identityOf({ pid, uuid, spec: { kind, agent, opts } }: Process): ProcessIdentity {
   const { project, chat = false, job = null } = opts;
-  return { pid, uuid, kind, agent: agent.name, project: project.dir, chat, job };
+  return { pid, uuid, kind, agent: agent.name, project: project.home ?? project.dir, chat, job };
 }
 
 /** Parallel children end in any order. A UUID begins with the time of the spawn. */

@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import type { UserPaths } from "../../config/environment/paths.ts";
 import { CRON } from "../../cron/cron-folder.ts";
+import { ORIGINS } from "../../kernel/files/worktree-origin.ts";
 import type { GuardedFolder } from "../../plugin/index.ts";
 import { kernelFolders } from "../daemon/kernel-folders.ts";
 import { mountLogFolder } from "../daemon/mount-log.ts";
@@ -12,7 +13,7 @@ import { recordKeyFile } from "./records.ts";
 /** In the user's data folder. Stock plugins that store documents there have folders of their own. */
 const OWN = [
   ...["trust", "steps", "index", "spending", "gc", "keys", "plugins", "projects", "memory"],
-  ...[BASES, CRON],
+  ...[BASES, CRON, ORIGINS],
 ];
 
 /**

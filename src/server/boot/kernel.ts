@@ -8,7 +8,6 @@ import { version } from "../../version.ts";
 import { mountLog } from "../daemon/mount-log.ts";
 import { modelRequestLimit } from "../daemon/request-limit.ts";
 import { runLog } from "../daemon/run-log.ts";
-import { planChildResume } from "../plan/plan-resume.ts";
 import { planChild, type SpawnPorts } from "../plan/plan-spawn.ts";
 import { driverHistory } from "../records/driver-history.ts";
 import { driverSearch } from "../records/driver-search.ts";
@@ -34,13 +33,14 @@ const MOUNTS_KEPT_MS = 60_000;
 export function startKernel(
   { user, env, settings, logger, daemon = false }: BootOptions,
   machine: Machine,
-  { open, history, search, projects, dataDirs }: Records,
+  records: Records,
   { runWatch, fetchedKeys, workspaces, notifier }: OpenedProjects,
   planner: SpawnPorts,
   cron: Pick<OpenedCron, "schedule">,
   port: KernelPort,
   traces: boolean,
 ): StartedKernel {
+  const { open, history, search, projects, dataDirs } = records;
   const { clock, kernelId, kernelAlive, pids, children } = machine;
   const events = new KernelEvents();
   const kernel = new Kernel({
@@ -81,8 +81,12 @@ export function startKernel(
       await machine.sweep();
       events.onSweep();
     },
-    planChild: (uuid, wish) => planChild(uuid, wish, planner),
-    planChildResume: async (uuid, child) => planChildResume(uuid, await history.byUuid(child), planner),
+    planChild: (uuid, wish, child) => planChild(uuid, wish, child, planner),
+    async planChildResume(uuid, child) {
+      const { planChildResume } = await import("../plan/plan-resume.ts");
+      return planChildResume(uuid, await history.byUuid(child), planner);
+    },
+    worktrees: records.worktrees,
     runsIn: runWatch,
     liveProcesses: settings.values.live_processes,
     openRequests: modelRequestLimit(env, descriptorLimit()),

@@ -35,7 +35,7 @@ function sandboxPorts(): SpawnPorts["sandbox"] {
 /** Opens the planner: what `planSpawn`, `planResume` and `planChild` need of the other parts. */
 export function openPlanner(
   { clock, children }: Machine,
-  { projects }: Records,
+  { projects, worktrees }: Records,
   { workspaces, keys }: OpenedProjects,
   port: KernelPort,
 ): SpawnPorts {
@@ -56,6 +56,7 @@ export function openPlanner(
       const { LIST_WAIT_MS, serviceModels } = await import("../catalog/probe-provider.ts");
       return serviceModels(choice, devices, place, { clock, children, waitMs: LIST_WAIT_MS });
     },
+    worktrees,
     sandbox: sandboxPorts(),
     services: (project: Project, type: string) => port.kernel.mounts.services(project, type),
     remember: (project: Project) => projects.remember(project),

@@ -5,10 +5,8 @@ import type { ProviderChoice } from "../../kernel/types.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import { keepAddress } from "../plan/keep-address.ts";
 import { planCall } from "../plan/plan-call.ts";
-import { planAdopt, planModel, planResume } from "../plan/plan-resume.ts";
 import { planSpawn, type SpawnPlan, type SpawnPorts } from "../plan/plan-spawn.ts";
 import { type PlacedResume, parentUuid, placedSpawn } from "../plan/request-defaults.ts";
-import { requireFolders } from "../plan/resume-differences.ts";
 import type { Run } from "../records/recorded-run.ts";
 import type { InMemorySettings } from "../recovery/auto-resume.ts";
 import type { InitService } from "../recovery/init-service.ts";
@@ -33,10 +31,14 @@ interface Plans extends Pick<Services, "plan" | "planCall" | "planResume" | "pla
   planResumeIn(run: Run, request: PlacedResume, provider?: ProviderChoice): Promise<SpawnPlan>;
 }
 
+/** Most runs are not resumed: the code is loaded with the first that is. */
+const resumes = () => import("../plan/plan-resume.ts");
+
 export function makePlans(ports: PlansPorts): Plans {
   const { user, planner, init, environment, keyNotice, inMemory } = ports;
   const defaults = { dataDir: user.dataDir, environment, parent: planner.parent };
   const planResumeIn: Plans["planResumeIn"] = async (run, request, provider) => {
+    const { planResume, requireFolders } = await resumes();
     requireOwn(run.info);
     requireFolders(run.info);
     const left = await init.ready({ cwd: run.info.project, env: request.env });
@@ -73,9 +75,10 @@ export function makePlans(ports: PlansPorts): Plans {
       if (!had) return keepAddress(run.info, await planResumeIn(run, { ...request, env: environment }));
       return planResumeIn(run, { ...request, env: had.env }, had.provider ?? undefined);
     },
-    planModel: (run, { env = environment, ...chosen }, current) =>
-      planModel(run, { env, ...chosen }, planner, current),
-    planAdopt: (run, { env = environment, ...request }) => planAdopt(run, { ...request, env }, planner),
+    planModel: async (run, { env = environment, ...chosen }, current) =>
+      (await resumes()).planModel(run, { env, ...chosen }, planner, current),
+    planAdopt: async (run, { env = environment, ...request }) =>
+      (await resumes()).planAdopt(run, { ...request, env }, planner),
   };
 }
 

@@ -1,10 +1,14 @@
 /** Opens the records of all projects. */
 
+import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { daemonEnvironment } from "../../config/environment/environment.ts";
 import { thisUser, type UserPaths } from "../../config/environment/paths.ts";
 import { findProject } from "../../config/project/project.ts";
 import { Projects } from "../../config/project/projects.ts";
 import { loadSettings } from "../../config/settings/settings.ts";
+import { ORIGINS } from "../../kernel/files/worktree-origin.ts";
+import type { Worktrees } from "../../kernel/files/worktrees.ts";
 import { FileLock } from "../../store/files/file-lock.ts";
 import { RecordKey } from "../../store/runs/record-key.ts";
 import type { RunLists } from "../../store/runs/run-lists.ts";
@@ -31,6 +35,8 @@ export interface Records {
   collector: Collector;
   /** Loaded at its first use. */
   changes(): Promise<RunChanges>;
+  /** The worktrees of agents. Loaded at the first use. */
+  worktrees(): Promise<Worktrees>;
   /** The derived index, in its Worker. */
   search: SearchIndex;
   /** When runs were collected last. */
@@ -96,6 +102,19 @@ export function openRecords(
     );
     return loaded;
   };
+  let loadedTrees: Promise<Worktrees> | undefined;
+  const worktrees = (): Promise<Worktrees> => {
+    loadedTrees ??= import("../../kernel/files/worktrees.ts").then(
+      ({ Worktrees }) =>
+        new Worktrees({
+          ...{ children, clock, env: daemonEnvironment(env) },
+          ...{ userDataDir: user.dataDir, scratch: join(user.dataDir, "git") },
+        }),
+    );
+    return loadedTrees;
+  };
+  if (daemon && existsSync(join(user.dataDir, ORIGINS)))
+    void worktrees().then((all) => all.sweep(open, (text) => logger.warn("worktrees", text)));
   const keyNotice = key.lasting ? undefined : noKey(user);
   const close = () => search.close();
   return {
@@ -106,6 +125,7 @@ export function openRecords(
     history,
     collector,
     changes,
+    worktrees,
     search,
     lastCollected,
     keyNotice,

@@ -37,6 +37,7 @@ export function kernelDevices(): DeviceRegistry {
       ipc: unopened,
       agents: unopened,
       wakes: unopened,
+      worktrees: unopened,
     }),
   )) {
     devices.register({ path, device, plugin: "kernel", layer: "kernel", needs: [] });

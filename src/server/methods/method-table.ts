@@ -49,6 +49,7 @@ export const METHODS = {
   show: async () => (await import("./show.ts")).show,
   show_workflow: async () => (await import("./show-workflow.ts")).showWorkflow,
   diff: async () => (await import("./diff.ts")).diff,
+  take: async () => (await import("./take.ts")).take,
   undo: async () => (await import("./undo.ts")).undo,
   require_person: async () => (await import("./require-person.ts")).requirePerson,
   require_files: async () => (await import("./require-files.ts")).requireFiles,

@@ -17,6 +17,8 @@ import { planSpawn, type SpawnPlan, type SpawnPorts } from "./plan-spawn.ts";
 import type { PlacedResume, PlacedSpawn } from "./request-defaults.ts";
 import { requireFolders, restoredEnvironment, resumeDifferences } from "./resume-differences.ts";
 
+export { requireFolders };
+
 /**
  * Plans a resume like a spawn, in the run's own project and with its own provider and model. Trust is the current one.
  * Keys are the caller's; without a caller those of `provider` if it is the same, else the user's own (design §2,
@@ -43,7 +45,7 @@ export async function planResume(
       provider: request.provider ?? info.provider,
       model: request.model ?? (isOther ? undefined : info.model),
       // The head of a fork has the AGENTS.md of its folder.
-      cwd: request.fork ? info.cwd : info.project,
+      cwd: request.fork ? info.cwd : (info.worktree ?? info.project),
       // Variables that were given to the run, and paths of its programs, stay the same.
       env: { ...request.env, ...kept },
       env_given: Object.keys(kept),
@@ -64,7 +66,7 @@ export async function planResume(
   );
   const { opts, notices } = plan;
   try {
-    requireSameProject(opts.project.dir, info.project);
+    requireSameProject(opts.project.home ?? opts.project.dir, info.project);
     if (request.fork) requireAgent(plan.agent, info);
   } catch (error) {
     opts.devices.release();
@@ -79,6 +81,7 @@ export async function planResume(
       env,
       // What counts is the mode in the record, unless the user gives another.
       askMode: request.ask_mode,
+      worktree: info.worktree !== null,
       // The folder of its records, even if RNIX_DATA_DIR has changed.
       project: { ...opts.project, dataDir: records.dataDir },
       provider: opts.provider && { ...opts.provider, because: "as before" },

@@ -19,6 +19,7 @@ import { driverNames, keyNames } from "../../config/providers/provider-needs.ts"
 import { loadProviders, type Providers } from "../../config/providers/providers.ts";
 import { loadSettings, type Settings } from "../../config/settings/settings.ts";
 import { type AskSetting, modesOf } from "../../config/settings/word-settings.ts";
+import type { Worktrees } from "../../kernel/files/worktrees.ts";
 import type { ChildEffects } from "../../kernel/lifetime/child-effects.ts";
 import { Secrets } from "../../kernel/process/secrets.ts";
 import type {
@@ -84,6 +85,8 @@ export interface SpawnPorts {
   };
   /** Adds the project to the list of known projects. Returns whether the project is new. */
   remember(project: Project): Promise<boolean>;
+  /** Loaded with the first worktree. */
+  worktrees(): Promise<Pick<Worktrees, "make" | "remove">>;
   /** Why this machine can't limit the network of a run; null: it can. */
   networkProblem(): Promise<string | null>;
 }
@@ -326,21 +329,29 @@ function environmentOf(
  */
 export async function planChild(
   uuid: string,
-  { intent, agent, model: wanted, input, options, workflow, runs }: ChildRequest,
+  { intent, agent, model: wanted, input, options, workflow, runs, worktree }: ChildRequest,
+  childUuid: string,
   ports: SpawnPorts,
 ): Promise<SpawnPlan> {
   const parent = ports.parent(uuid);
   if (!parent) throw new SyscallError("NOT_FOUND", `The parent process ${uuid} has ended.`);
-  const { cwd, env, envGiven, folders, attended, detached, outputs, verdicts } = parent;
+  const { env, envGiven, attended, detached, outputs, verdicts } = parent;
+  const worktrees = worktree ? await ports.worktrees() : undefined;
+  const cwd = (await worktrees?.make(childUuid, parent.project, parent.cwd)) ?? parent.cwd;
   // A provider that plays a recording has no other models.
   const model = parent.provider?.plays ? undefined : wanted;
   const provider = model === undefined ? undefined : parent.provider?.name;
   // The shell's provider variables are not the parent's choice, which may come from a flag.
   const own = { ...env, RNIX_PROVIDER: "", RNIX_MODEL: "" };
   const request = { ...options, workflow: runs, intent, input, agent, provider, model, cwd, env: own };
-  const plan = await planSpawn(request, uuid, ports, { byFlag: parent.provider?.byFlag });
+  const planned = planSpawn(request, uuid, ports, { byFlag: parent.provider?.byFlag });
+  const plan = await planned.catch(async (thrown) => {
+    await worktrees?.remove(childUuid);
+    throw thrown;
+  });
+  const folders = worktree ? plan.opts.folders : parent.folders;
   const inherited = { env, envGiven, folders, attended, detached, outputs, verdicts };
-  return { ...plan, opts: { ...plan.opts, ...inherited, workflow } };
+  return { ...plan, opts: { ...plan.opts, ...inherited, workflow, worktree } };
 }
 
 /**

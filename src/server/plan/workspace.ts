@@ -7,7 +7,9 @@ import type { Env, UserPaths } from "../../config/environment/paths.ts";
 import { findProject, type Project } from "../../config/project/project.ts";
 import type { Settings } from "../../config/settings/settings.ts";
 import { Trust, type TrustItem, trustAll } from "../../config/trust/trust.ts";
+import { type WorktreeOrigin, worktreeAt } from "../../kernel/files/worktree-origin.ts";
 import type { ProjectHandle } from "../../kernel/types.ts";
+import { innerPath } from "../../lib/inner-path.ts";
 import type { HostProject, PluginHost } from "../../plugin/host/host.ts";
 import type { HostLease } from "../../plugin/host/lease.ts";
 import type { PluginReport } from "../../plugin/host/report.ts";
@@ -61,21 +63,25 @@ export class Workspaces {
     this.#ports = ports;
   }
 
+  /** A worktree belongs to the project from which it came. */
   projectOf({ cwd, env }: Pick<Where, "cwd" | "env">): Project {
     const { user, uid } = this.#ports;
-    return findProject({ cwd, home: user.home, uid, env });
+    const origin = worktreeAt(user.dataDir, cwd);
+    return findProject({ cwd: origin?.home ?? cwd, home: user.home, uid, env });
   }
 
-  async at(where: Where): Promise<Workspace> {
+  async at(given: Where): Promise<Workspace> {
     const { user, plugins } = this.#ports;
+    const origin = worktreeAt(user.dataDir, given.cwd);
+    const where = origin === null ? given : inHome(given, origin);
     const project = this.projectOf(where);
     const cwd = where.base ? realpathSync(where.base.cwd ?? where.cwd) : where.cwd;
     const base = where.base
       ? await this.#ports.bases.open({ project, cwd, env: where.env, base: where.base })
       : null;
     const hasRuns = this.#ports.hasRuns(project);
-    const given = new Trust(user.dataDir, project, { hasRuns, definitions: base?.dir });
-    const trust = where.trustAll ? trustAll : given;
+    const byUser = new Trust(user.dataDir, project, { hasRuns, definitions: base?.dir });
+    const trust = where.trustAll ? trustAll : byUser;
     const defined = base === null ? project : { ...project, dir: base.dir };
     const hostProject = ({ plugins: settings, words }: Settings): HostProject => ({
       id: project.id,
@@ -91,8 +97,9 @@ export class Workspaces {
       base,
       docFolder: base === null ? where.cwd : join(base.dir, relative(project.dir, cwd)),
       handle: {
-        ...{ id: project.id, dir: project.dir, dataDir: project.dataDir },
-        trusted: where.trustAll === true || given.since !== null,
+        ...{ id: project.id, dir: origin?.dir ?? project.dir, dataDir: project.dataDir },
+        ...(origin && { home: project.dir }),
+        trusted: where.trustAll === true || byUser.since !== null,
       },
       sources: {
         project: defined,
@@ -139,4 +146,11 @@ function pluginSandbox({
     required: sandbox === "required",
     outside: plugins_outside?.split(",").map((name) => name.trim()) ?? [],
   };
+}
+
+/** Definitions and trust of a run in a worktree are those of the project itself, which the run can't change. */
+function inHome(where: Where, { home, dir }: WorktreeOrigin): Where {
+  const mapped = (cwd: string): string => join(home, innerPath(dir, cwd) ?? "");
+  const { base } = where;
+  return { ...where, cwd: mapped(where.cwd), ...(base?.cwd && { base: { ...base, cwd: mapped(base.cwd) } }) };
 }

@@ -12,7 +12,6 @@ import type { DeviceLease, SpawnOpts } from "../../kernel/types.ts";
 import type { Logger } from "../../lib/logger.ts";
 import { limitsNamed } from "../../options/process-options.ts";
 import { Namespace } from "../../vfs/namespace.ts";
-import { planResume } from "../plan/plan-resume.ts";
 import { planSpawn, type SpawnPorts } from "../plan/plan-spawn.ts";
 import type { PlacedSpawn } from "../plan/request-defaults.ts";
 import type { Run } from "../records/recorded-run.ts";
@@ -110,7 +109,11 @@ function agentChild(child: InitChild, name: string, dir: string, at: InitContext
     const run = await at.before(supervised);
     // If the unit's intent has changed, a new run begins instead.
     if (!run || run.info.intent !== intent) return undefined;
-    const { agent, opts, notices } = await planResume(run, { env: at.env }, at.ports);
+    const { agent, opts, notices } = await (await import("../plan/plan-resume.ts")).planResume(
+      run,
+      { env: at.env },
+      at.ports,
+    );
     logNotices(notices);
     return { uuid: run.info.uuid, agent, opts: { ...opts, notices } };
   };

@@ -16,6 +16,7 @@ const KERNEL_DEFERRED = Object.values(
     ipc: unused,
     agents: unused,
     wakes: unused,
+    worktrees: unused,
   }),
 ).flatMap(({ tools = [] }) => tools.filter(({ defer }) => defer).map(({ name }) => name));
 const OWN_ONLY = { deny: KERNEL_DEFERRED };

@@ -61,6 +61,7 @@ class Booting implements AsyncDisposable {
         sandbox: { probe: unused, isFirstNotice: unused },
         services: unused,
         remember: unused,
+        worktrees: unused,
         networkProblem: unused,
       },
       before: async () => undefined,

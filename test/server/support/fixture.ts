@@ -125,6 +125,7 @@ export function fakeSystem(
         open: () => runs,
         scratch: join(dataDir, "git"),
       }),
+    worktrees: () => Promise.reject(new SyscallError("UNAVAILABLE", "no worktrees")),
     catalog: EMPTY,
     clock: o.clock,
     identity: { version: "0.0.0", build: "test", startedAtMs: 1_767_225_600_000 },
