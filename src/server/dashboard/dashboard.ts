@@ -39,6 +39,8 @@ const ACTS: ReadonlySet<string> = new Set<Method | keyof typeof PAGE_METHODS>([
 ]);
 
 const LOOPBACK = "127.0.0.1";
+/** A silent connection ends, unless it is signed in: streams of changes are silent for long. */
+const IDLE_S = 30;
 const TOKEN_MS = 5 * 60_000;
 const MAX_TOKENS = 20;
 const MAX_SESSIONS = 100;
@@ -145,7 +147,7 @@ export class Dashboard {
       return Bun.serve({
         hostname,
         port,
-        idleTimeout: 0,
+        idleTimeout: IDLE_S,
         maxRequestBodySize: MAX_BODY,
         fetch: (request) => this.#answer(request),
         error: () =>
@@ -182,6 +184,7 @@ export class Dashboard {
       if (this.#password && url.pathname === "/") return form(401);
       return refused(401, "open it with the address that rnix dashboard prints");
     }
+    this.#server?.timeout(request, 0);
     if (url.pathname === "/api/changes") return this.#changes(request);
     if (url.pathname === "/api/run_events") return this.#runEvents(request, url);
     if (url.pathname === "/api/export") return this.#export(request, url);
