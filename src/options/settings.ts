@@ -91,6 +91,21 @@ export const SETTINGS = {
     ...run("count", 50, "memory of the programs of one process together, in percent of the machine's"),
     max: 100,
   },
+  program_files: {
+    ...run("count", 16_384, "files that one program may have open"),
+    min: 64,
+    max: 1_000_000,
+  },
+  program_cpu: {
+    ...run("duration", 100 * 60 * MIN, "processor time of one program, of all its threads together"),
+    unlimited: true,
+  },
+  program_file_size: {
+    ...run("size", 16 * GIB, "largest file that a program may write"),
+    min: MIB,
+    max: 1024 * 1024 * GIB,
+    unlimited: true,
+  },
   shell_memory: { ...run("size", 64 * KIB, "a command's output kept in memory"), min: KIB, max: 16 * MIB },
   shell_disk: { ...run("size", 16 * MIB, "a command's output kept on disk"), min: KIB, max: 1024 * MIB },
   loop_threshold: {

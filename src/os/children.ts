@@ -20,7 +20,7 @@ import type { OwnProgram } from "./own-program.ts";
 import { ownerOfProcess, type ProcessOwner } from "./process-owner.ts";
 import { COOKIE, type ProcessTable } from "./process-table.ts";
 import { type ProcessTag, tagOf, withTag } from "./process-tag.ts";
-import { ProgramGroup, type ProgramLimits } from "./program-group.ts";
+import { type LimitKind, ProgramGroup, type ProgramLimits } from "./program-group.ts";
 import { RunningChild } from "./running-child.ts";
 import { SharedChildren } from "./shared-children.ts";
 import { signal } from "./signal.ts";
@@ -284,9 +284,11 @@ export class Children {
     if (this.#programs.values().every(({ owner }) => owner.uuid !== uuid)) this.#removeGroup(uuid);
   }
 
-  /** Which limits the programs of a process have reached since the last call. */
-  takeHits(uuid: string): ("processes" | "memory")[] {
-    return this.#groups.get(uuid)?.takeHits() ?? [];
+  /** Which limits the programs of a process have reached together since the last call; null: none has started since. */
+  takeHits(uuid: string): LimitKind[] | null {
+    const group = this.#groups.get(uuid);
+    const hits = group?.takeHits() ?? [];
+    return group?.takeStart() || hits.length > 0 ? hits : null;
   }
 
   /** Cancels the grace period of a process's programs: they are killed without it, now or when they are ended. */

@@ -1,4 +1,4 @@
-/** Limits what the programs of a process use together, by control groups of Linux (cgroups(7)). */
+/** Limits what programs use: together by control groups of Linux (cgroups(7)), each by limits of processes (prlimit(2)). */
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
@@ -10,12 +10,24 @@ import { isStopped } from "./linux-table.ts";
 import { childrenOf } from "./nested-group.ts";
 import { signal } from "./signal.ts";
 
-/** What the programs of one process may use together. */
 export interface ProgramLimits {
+  /** Of all programs of one process together. */
   processes: number;
-  /** Of the machine's memory. */
+  /** Of the machine's memory, likewise. */
   memoryPercent: number;
+  /** Of each program; null: unlimited. */
+  files: number;
+  cpuSeconds: number | null;
+  fileBytes: number | null;
 }
+
+/** What is limited. */
+export type LimitKind = "processes" | "memory" | keyof typeof RLIMITS;
+
+/** Of one process (getrlimit(2)). */
+export const RLIMITS = { files: 7, cpu: 0, file_size: 1 };
+/** From the signal at the limit of processor time to the end of the program. */
+const CPU_GRACE_S = 5;
 
 /** Where groups can be made, and the files that limit one. Absent: it is not limited. */
 export interface GroupMechanism {
@@ -47,6 +59,7 @@ export class ProgramGroup {
   readonly #dirs: { dir: string; kind: "processes" | "memory"; events: string }[] = [];
   readonly #hits = new Map<string, number>();
   #isMade = false;
+  #hasStarted = false;
 
   /** `id` is unique among all kernels. */
   constructor(id: string, limits: ProgramLimits) {
@@ -66,12 +79,15 @@ export class ProgramGroup {
    */
   async add(pid: number): Promise<void> {
     this.prepare();
+    this.#hasStarted = true;
     if (!groupMechanism()?.processes) limitUser(pid, this.#limits.processes);
+    limitEach(pid, this.#limits);
     if (this.#dirs.length === 0) return;
     const stopped: number[] = [];
     try {
       for (let found = [pid]; found.length > 0; ) {
         for (const one of found) signal(one, "SIGSTOP");
+        for (const one of found) limitEach(one, this.#limits);
         stopped.push(...found);
         await Promise.all(found.map((one) => this.#take(one)));
         found = stopped.flatMap(childrenOf).filter((one) => !stopped.includes(one));
@@ -84,7 +100,14 @@ export class ProgramGroup {
     }
   }
 
-  /** Which limits were reached since the last call. */
+  /** Whether a program has started since the last call. */
+  takeStart(): boolean {
+    const hasStarted = this.#hasStarted;
+    this.#hasStarted = false;
+    return hasStarted;
+  }
+
+  /** Which limits of the group were reached since the last call. */
   takeHits(): ("processes" | "memory")[] {
     return this.#dirs.flatMap(({ dir, kind, events }) => {
       const key = `${dir}/${events}`;
@@ -182,6 +205,31 @@ function usable(from: string, files: readonly string[]): string | null {
     }
   }
   return null;
+}
+
+/** What limits programs here; what it does not name is not limited. */
+export function limitsText(): string {
+  if (process.platform !== "linux") return "none";
+  const { how, processes, memory } = groupMechanism() ?? {};
+  const isCounted = !processes && process.getuid?.() !== 0;
+  const groups = [...(processes ? ["processes"] : []), ...(memory ? ["memory"] : [])];
+  const each = [...(isCounted ? ["processes"] : []), "open files", "processor time", "file size"];
+  return [...(how ? [`${how} (${groups.join(", ")})`] : []), `rlimit (${each.join(", ")})`].join(", ");
+}
+
+/** Its own limits may be lower. Outside of a sandbox, root can raise them. */
+function limitEach(pid: number, { files, cpuSeconds, fileBytes }: ProgramLimits): void {
+  const values = { files, cpu: cpuSeconds, file_size: fileBytes };
+  for (const kind of ["files", "cpu", "file_size"] as const) {
+    const resource = RLIMITS[kind];
+    const most = values[kind];
+    const now = most === null ? null : libc()?.limit(resource, pid);
+    if (most === null || !now) continue;
+    const hard = BigInt(most + (kind === "cpu" ? CPU_GRACE_S : 0));
+    if (now.hard <= hard) continue;
+    const soft = now.soft < BigInt(most) ? now.soft : BigInt(most);
+    libc()?.setLimit(resource, soft, hard, pid);
+  }
 }
 
 /** Without groups: a limit on all processes of the user, for this program. The system does not apply it to root. */

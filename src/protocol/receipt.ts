@@ -34,6 +34,7 @@ export interface Receipt {
     attempt?: number;
   }[];
   sandbox: string;
+  program_limits: string;
   /** The first text of others that it has read, and what that means for its calls. */
   taint: Taint | null;
   /** `--base`: the revision from which agents, skills, servers, settings and instructions came. */

@@ -128,6 +128,8 @@ export const ProcInfo = z.object({
   allowed_tools: z.array(z.string()),
   permissions: PermissionRecord,
   sandbox: z.string(),
+  /** What limits its programs. */
+  program_limits: z.string().default("not recorded"),
   /** Its other options that a resume restores. */
   options: z.object(optionSchemas(namesWith({ recorded: "options" }))).default({}),
   created_at_ms: z.number(),

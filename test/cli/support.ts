@@ -188,6 +188,7 @@ export function receipt(o: Partial<Receipt> = {}): Receipt {
     notices: [],
     checks: [],
     sandbox: "none",
+    program_limits: "none",
     base: null,
     files_changed: [],
     files_changed_complete: true,

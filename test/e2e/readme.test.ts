@@ -70,6 +70,8 @@ const PROJECT = {
     'got=$(sh total.sh)\n[ "$got" = 42 ] || { echo "FAIL: expected 42, got $got"; exit 1; }\necho PASS\n',
 };
 
+/** On a machine of most pipelines. */
+const LIMITS = "cgroup v1 (processes, memory), rlimit (open files, processor time, file size)";
 const PIPELINE = "docs/ci.md";
 
 describe("the transcripts", () => {
@@ -208,6 +210,7 @@ function normalized(output: string, machine: Machine): string {
       .replace(/run-[A-Za-z0-9]{6}/g, "run-Xy12Zq")
       // When an entry of memory was written.
       .replace(/\b\d{4}-\d{2}-\d{2}(?= you\n|, in )/g, "2026-11-22")
+      .replace(/"program_limits":"[^"]*"/, `"program_limits":"${LIMITS}"`)
       .replace(/"elapsed_ms":\d+/g, '"elapsed_ms":120')
       .replace(/, \d+(?:\.\d+)?m?s,/g, ", 120ms,")
       // The column is wider than any of its times.

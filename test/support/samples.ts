@@ -36,6 +36,7 @@ export function procInfo(more: Partial<ProcInfo> = {}): ProcInfo {
     allowed_tools: ["*"],
     permissions: { allow: [["*"]], deny: [] },
     sandbox: "none",
+    program_limits: "none",
     created_at_ms: 1_767_225_600_000,
     ended_at_ms: null,
     elapsed_ms: 0,

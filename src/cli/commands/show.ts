@@ -153,7 +153,13 @@ function insteadOf({ step, from, error }: ProcDetail["switches"][number]): strin
   return `${was}, which failed in step ${step} (${error.code}: ${error.message})`;
 }
 
-function rightsOf({ allowed_tools, allowed_devices, permissions, sandbox }: ProcDetail): Pairs {
+function rightsOf({
+  allowed_tools,
+  allowed_devices,
+  permissions,
+  sandbox,
+  program_limits,
+}: ProcDetail): Pairs {
   return [
     ["tools", list(allowed_tools)],
     ["devices", list(allowed_devices)],
@@ -166,6 +172,7 @@ function rightsOf({ allowed_tools, allowed_devices, permissions, sandbox }: Proc
       list((permissions.opened ?? []).map(({ dir, write }) => (write ? dir : `${dir} for reading`))),
     ],
     ["sandbox", sandbox],
+    ["limits", program_limits],
     ["tainted", permissions.taint ? taintText(permissions.taint) : null],
   ];
 }

@@ -29,6 +29,7 @@ export function receiptWithoutRun(
     checks: [],
     taint: null,
     sandbox: "none",
+    program_limits: "none",
     base: null,
     files_changed: [],
     files_changed_complete: false,

@@ -12,7 +12,6 @@ import { type ResumeNews, resumeMessage } from "../resume/resume-message.ts";
 import type { Claim } from "../resume/run-claims.ts";
 import { readSavedRun, type SavedRun } from "../resume/saved-run.ts";
 import type { StoredRunPorts } from "../resume/suspended-runs.ts";
-import { notifyUndos } from "../resume/undo-notice.ts";
 import type { Processes } from "../tiers/processes.ts";
 import type { AgentInfo, AttachedImage, PID, ProcInfo, SpawnOpts } from "../types.ts";
 
@@ -137,8 +136,9 @@ export class RunResumer {
     return readFork(runs(opts.project.dataDir), info, agent, { ...o, clock });
   }
 
-  #notifyUndos(proc: Process, { project }: SpawnOpts): Promise<void> {
+  async #notifyUndos(proc: Process, { project }: SpawnOpts): Promise<void> {
     const { clock, runs } = this.#parts;
+    const { notifyUndos } = await import("../resume/undo-notice.ts");
     return notifyUndos(proc, runs(project.dataDir), clock.now(), async (text) => {
       await this.#notify(proc, { kind: "notice", source: "rnix", text });
     });

@@ -1,20 +1,21 @@
-/** What the programs of a process may use together, and what a model reads when they have. */
+/** What the programs of a process may use. */
 
 import type { ProgramLimits } from "../../os/program-group.ts";
 import type { Limits } from "../types.ts";
 
-export function programLimits({
-  program_processes,
-  program_memory,
-}: Pick<Limits, "program_processes" | "program_memory">): ProgramLimits {
-  return { processes: program_processes, memoryPercent: program_memory };
-}
+export type ProgramLimitName =
+  | "program_processes"
+  | "program_memory"
+  | "program_files"
+  | "program_cpu"
+  | "program_file_size";
 
-/** The note beside the result of a call; "" without one. */
-export function hitsText(hits: readonly ("processes" | "memory")[], limits: Limits): string {
-  const texts = {
-    processes: `programs have reached the limit of ${limits.program_processes} processes (program_processes)`,
-    memory: `programs were ended at the limit of ${limits.program_memory} % of the memory (program_memory)`,
+export function programLimits(limits: Pick<Limits, ProgramLimitName>): ProgramLimits {
+  return {
+    processes: limits.program_processes,
+    memoryPercent: limits.program_memory,
+    files: limits.program_files,
+    cpuSeconds: limits.program_cpu === null ? null : Math.ceil(limits.program_cpu / 1000),
+    fileBytes: limits.program_file_size,
   };
-  return hits.map((hit) => `\n[${texts[hit]}]`).join("");
 }

@@ -7,7 +7,6 @@ import type { ChangeTracker } from "../files/change-tracker.ts";
 import type { EffectWindows } from "../files/effect-windows.ts";
 import type { WorkTreeOptions } from "../files/git-work-tree.ts";
 import type { Process } from "../process/process.ts";
-import { notifyUndos } from "../resume/undo-notice.ts";
 import type { Core } from "../tiers/core.ts";
 import type { PID } from "../types.ts";
 
@@ -187,6 +186,7 @@ export class LiveChanges {
     await this.#parts.changes.refresh(proc);
     const { clock, notify, runs } = this.#parts;
     const stored = runs(proc.spec.opts.project.dataDir);
+    const { notifyUndos } = await import("../resume/undo-notice.ts");
     await notifyUndos(proc, stored, clock.now(), (text) => notify(proc, "rnix", text));
   }
 }

@@ -2,6 +2,7 @@
 
 import { limitsNamed, recordedOptions } from "../../options/process-options.ts";
 import { RUN_OPTIONS } from "../../options/run-options.ts";
+import { limitsText } from "../../os/program-group.ts";
 import type { OpenAsk } from "../../run/ask-schema.ts";
 import type { ChildResult, ProcInfo, ProviderFacts } from "../../store/runs/schema.ts";
 import type { ProviderChoice, SpawnOpts, Suspension, Wake } from "../types.ts";
@@ -46,6 +47,7 @@ export function procInfoOf(proc: Process): ProcInfo {
     allowed_tools: proc.permissions.allowedTools(),
     permissions: proc.permissions.record(),
     sandbox: spec.opts.sandbox ?? "none",
+    program_limits: limitsText(),
     created_at_ms: proc.createdAtMs,
     ended_at_ms: proc.endedAtMs,
     elapsed_ms: Math.round(proc.elapsedMs),

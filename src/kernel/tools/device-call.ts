@@ -15,7 +15,6 @@ import {
 } from "../../plugin/index.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import { readSchema } from "../../vfs/json-schema.ts";
-import { hitsText } from "../budget/program-limits.ts";
 import type { FileSystem } from "../file-system.ts";
 import type { OpenAs } from "../permission/file-grant.ts";
 import type { Process } from "../process/process.ts";
@@ -61,12 +60,15 @@ export async function callDevice(
   const plain = isOfProc(path);
   const by = plain ? { ...as, device: target.entry.path } : as;
   const input = JSON.stringify({ op: target.tool.op ?? target.tool.name, ...call.input });
+  const limitsReached = async (text: string): Promise<string> => {
+    const hits = children.takeHits(proc.uuid);
+    if (hits === null) return "";
+    // Loaded for the first call that starts a program.
+    const { hitsText } = await import("../budget/limit-hits.ts");
+    return hitsText(hits, text, proc.spec.opts.limits);
+  };
   const notes = async (text: string): Promise<string> =>
-    [
-      await openContexts.refusals(proc, text),
-      networks.takeRefused(proc),
-      hitsText(children.takeHits(proc.uuid), proc.spec.opts.limits),
-    ].join("");
+    [await openContexts.refusals(proc, text), networks.takeRefused(proc), await limitsReached(text)].join("");
   const exchanged = { path, by, input: plain ? undefined : input, ms, late };
   try {
     const result = await exchange(files, proc, exchanged, until, async (fd, signal) =>

@@ -32,6 +32,7 @@ export const Receipt = z.strictObject({
   notices: z.array(z.string()),
   checks: z.array(CheckResult.strict()),
   sandbox: z.string(),
+  program_limits: z.string(),
   taint: TaintRecord.nullable(),
   base: z.strictObject({ ref: z.string(), commit: z.string() }).nullable(),
   files_changed: z.array(z.string()),

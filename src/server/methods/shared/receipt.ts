@@ -26,6 +26,7 @@ export function receiptOf(info: ProcInfo): Receipt {
     notices: info.notices,
     checks: info.checks,
     sandbox: info.sandbox,
+    program_limits: info.program_limits,
     taint: info.permissions.taint ?? null,
     base: info.base,
     files_changed: info.files_changed,
