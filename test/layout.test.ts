@@ -138,12 +138,12 @@ describe("imports point one way", () => {
     return seen;
   };
 
-  test("schedules and base revisions are loaded at their first use", () => {
+  test("schedules, base revisions and telemetry are loaded at their first use", () => {
     const spawn = ["src/main.ts", "src/server/main.ts", "src/server/methods/spawn.ts"];
     const wrong = spawn
       .flatMap((entry) => [...loaded(entry)])
       .filter((file) =>
-        /^src\/(?:cron\/(?!cron-folder)|server\/(?:schedule\/|plan\/base-(?!folder)))/.test(file),
+        /^src\/(?:cron\/(?!cron-folder)|telemetry\/|server\/(?:schedule\/|plan\/base-(?!folder)))/.test(file),
       );
     expect(wrong).toEqual([]);
   });
