@@ -1,6 +1,7 @@
 /** A question of a run, whole, with what can be answered. */
 
 import { useSignal } from "@preact/signals";
+import { fieldLines, visibleLines } from "../lib/visible-call.ts";
 import { type Ask, act, asks, now } from "./page-api.ts";
 import { elapsed } from "./page-format.ts";
 
@@ -32,7 +33,7 @@ export function AskCard({ ask }: { ask: Ask }) {
       {call && (
         <>
           <h2>{call.tool ?? "A call"}</h2>
-          <pre>{call.subject}</pre>
+          <pre>{callLines(call)}</pre>
           {call.why && call.why.length > 0 && <p class="doing">asked because {call.why.join(", ")}</p>}
         </>
       )}
@@ -81,6 +82,14 @@ export function AskCard({ ask }: { ask: Ask }) {
       {problem.value !== "" && <p role="alert">{problem}</p>}
     </section>
   );
+}
+
+/** All that is asked for: what is not shown is not agreed to. */
+function callLines({ subject, input, input_chars, path }: NonNullable<Ask["call"]>): string {
+  const shown = visibleLines(subject || path);
+  const left =
+    input_chars === undefined ? [] : [`(its input of ${input_chars} characters is too long to be shown)`];
+  return [shown, ...fieldLines(input, shown), ...left].join("\n");
 }
 
 /** The view Asks: all open questions, the oldest first. */

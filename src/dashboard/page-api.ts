@@ -130,7 +130,15 @@ export interface Ask {
   intent: string;
   asked_at_ms: number;
   until_ms: number | null;
-  call: { tool: string | null; subject: string; why?: string[]; reason?: string } | null;
+  call: {
+    tool: string | null;
+    path: string;
+    subject: string;
+    input: Record<string, unknown>;
+    input_chars?: number;
+    why?: string[];
+    reason?: string;
+  } | null;
   questions: Question[];
 }
 

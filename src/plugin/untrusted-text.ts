@@ -51,14 +51,9 @@ function shownRow(row: string, at: number, emoji: ReadonlySet<number>): string {
       hidden = 0;
     } else {
       hidden += 1;
-      if (hidden <= MAX_SHOWN) shown += visible(char) === char ? code(char) : visible(char);
+      if (hidden <= MAX_SHOWN) shown += visible(char);
     }
     index += char.length;
   }
   return shown + count();
-}
-
-/** For a character without a glyph that is no control character. */
-function code(char: string): string {
-  return `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`;
 }

@@ -20,6 +20,6 @@ export function visibleWords(words: readonly string[]): string {
   );
 }
 
-/** Control and format characters, line separators, unpaired surrogates, and spaces other than U+0020. */
-const UNSEEN = /(?! )[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Zs}\p{Cs}]/gu;
+/** Control and format characters, line separators, unpaired surrogates, spaces other than U+0020, and what has no glyph. */
+const UNSEEN = /(?! )[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Zs}\p{Cs}\p{DI}\u{2800}]/gu;
 const SHORT: Readonly<Record<string, string>> = { "\n": "\\n", "\t": "\\t", "\r": "\\r" };

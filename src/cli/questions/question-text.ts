@@ -1,5 +1,6 @@
 /** Formats a question of a run to a person. */
 
+import { fieldLines, visibleInput, visibleLines } from "../../lib/visible-call.ts";
 import type { AskClosed, AskedCall, AskUser, AskVerdict } from "../../protocol/methods.ts";
 import { callText } from "../output/call-text.ts";
 import { firstLines, formatElapsed, oneLine, printable } from "../output/format.ts";
@@ -45,14 +46,17 @@ export function wholeLines({ call, questions }: AskUser): string[] {
   if (!call) return questions.flatMap(({ question }) => printable(question).split("\n"));
   const { input_chars: left } = call;
   const note = left === undefined ? [] : [`(its input of ${left} characters is too long to be shown)`];
-  return [...calledText(call).split("\n"), ...changeLines(call), ...note];
+  return [...calledText(call).split("\n"), ...changeLines(call), ...moreLines(call), ...note];
 }
 
 /** Whether `rnix asks` and the plain question show only a part of the call. */
 export function isLong(ask: AskUser): boolean {
   if (!ask.call) return false;
   const lines = wholeLines(ask);
-  const isCut = ask.call.input_chars !== undefined || askedLines(ask).length < lines.length;
+  const isCut =
+    ask.call.input_chars !== undefined ||
+    askedLines(ask).length < lines.length ||
+    moreLines(ask.call).length > 0;
   return isCut || calledText(ask.call).length > ASKED_CHARS;
 }
 
@@ -64,7 +68,7 @@ export function whyLines({ call }: AskUser): string[] {
   if (!call) return [];
   return [
     `asked because ${(call.why ?? call.rules.map((rule) => `of the ask rule ${rule}`)).map(printable).join("; ")}`,
-    ...(call.opened === undefined ? [] : [`the file is ${printable(call.opened)}`]),
+    ...(call.opened === undefined ? [] : [`the file is ${visibleLines(call.opened)}`]),
     ...(call.reason === undefined ? [] : [`the model says: ${printable(call.reason)}`]),
   ];
 }
@@ -107,10 +111,18 @@ function verdictText({
   return `${verdict.replace("_", " in the ")} ${who}${text ? `: ${printable(text)}` : ""}`;
 }
 
+/** Characters that a terminal would execute or hide are written out: a program gets them. */
 function calledText({ tool, path, input, subject }: AskedCall): string {
-  if (tool === null) return `open ${printable(path)}`;
-  const { name, argument } = callText(tool, Object.keys(input).length > 0 ? input : { subject });
+  if (tool === null) return `open ${visibleLines(path)}`;
+  const shown = Object.keys(input).length > 0 ? input : { subject };
+  const { name, argument } = callText(tool, visibleInput(Object.entries(shown)));
   return `${name} ${argument}`.trim();
+}
+
+/** The fields that the line of the call does not show whole. */
+function moreLines(call: AskedCall): string[] {
+  const { old_string, new_string, content, ...others } = call.input;
+  return call.tool === null ? [] : fieldLines(others, calledText(call));
 }
 
 /** What Edit or Write would change: old lines with "-", new lines with "+". */
@@ -118,7 +130,7 @@ function changeLines({ input }: AskedCall): string[] {
   const { old_string, new_string, content } = input;
   const marked = (mark: string, text: unknown): string[] =>
     typeof text === "string" && text !== ""
-      ? printable(text)
+      ? visibleLines(text)
           .replace(/\n$/, "")
           .split("\n")
           .map((line) => `${mark} ${line}`)

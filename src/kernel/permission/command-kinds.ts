@@ -123,7 +123,7 @@ function knownOptions(title: readonly string[]): ReadonlySet<string> | undefined
 }
 
 /** Words that a rule can hold as they are, and that a terminal shows. */
-export const PLAIN = /^[^\s*()?[\]{}"'`$\\\p{C}]+$/u;
+export const PLAIN = /^[^\s*()?[\]{}"'`$\\\p{C}\p{DI}\u{2800}]+$/u;
 
 /** Without a file they run what they read. */
 const READ_PROGRAMS = namesIn(

@@ -56,5 +56,5 @@ function fileRules(view: CallView): string[] {
   const target = view.targets.at(-1);
   if (target === undefined) return [];
   const path = target.relative?.join("/") ?? patternToOpen(`/${target.absolute.join("/")}`, view.projectDir);
-  return /^[^*?()[\]{}\\\p{C}]+(?:\/\*\*)?$/u.test(path) ? [`${view.call.tool}(${path})`] : [];
+  return /^[^*?()[\]{}\\\p{C}\p{DI}\u{2800}]+(?:\/\*\*)?$/u.test(path) ? [`${view.call.tool}(${path})`] : [];
 }
