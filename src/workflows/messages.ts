@@ -16,6 +16,8 @@ export const AgentOptions = z.strictObject({
   schema: z.record(z.string(), z.unknown()).optional(),
   /** Text beside the prompt, as data. */
   input: z.string().optional(),
+  /** The agent works in a git worktree of its own. */
+  worktree: z.boolean().optional(),
   check: z.union([z.string(), z.array(z.string())]).optional(),
   /** How the agent is called in lists; it does not count for the content of the call. */
   label: z.string().max(200).optional(),

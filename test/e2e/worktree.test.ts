@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, statSync, symlinkSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { installed } from "../support/installed.ts";
 import { until } from "../support/until.ts";
@@ -156,4 +156,92 @@ test("without a git repository the call fails and says why", async () => {
   await verdict(machine, ["parent"]);
   expect(toolResults(model.last)[0]).toContain("needs a git repository");
   expect(left(machine)).toEqual([]);
+});
+
+test("odd names, modes, links, a nested worktree, a child from the shell, and an undo", async () => {
+  await using machine = new Machine({ git: true });
+  machine.write("odd [x]*.txt", "1\n");
+  machine.write("plain x.txt", "1\n");
+  machine.write("run.sh", "#!/bin/sh\n");
+  machine.write("sub/inner.txt", "in\n");
+  symlinkSync("run.sh", join(machine.project, "link"));
+  machine.commit("all");
+  const model = await machine.play({
+    parent: [
+      calls(["Agent", { intent: "child", worktree: true }]),
+      (request) =>
+        calls([
+          "TakeDiff",
+          { run: UUID.exec(toolResults(request)[0] ?? "")?.[1], files: ["odd [x]*.txt", "run.sh", "link"] },
+        ]),
+      says("done"),
+    ],
+    child: [
+      bash(
+        "echo 2 > 'odd [x]*.txt'; echo 2 > 'plain x.txt'; chmod +x run.sh; ln -sf sub/inner.txt link; rnix spawn --allow '*' sibling >/dev/null 2>&1; pwd; echo $?",
+      ),
+      calls(["Agent", { intent: "nested", worktree: true }]),
+      (request) => calls(["TakeDiff", { run: UUID.exec(toolResults(request)[1] ?? "")?.[1] }]),
+      bash("cat deep.txt; rnix ps"),
+      says("changed"),
+    ],
+    nested: [bash("cat 'plain x.txt'; echo deep > deep.txt"), says("nested done")],
+    sibling: [bash("pwd; echo s > sibling.txt"), says("sib")],
+  });
+  const { receipt } = await verdict(machine, ["parent"]);
+  const last = (intent: string) => {
+    const found = model.requests.findLast((request) => firstUserMessage(request).startsWith(intent));
+    return found ? toolResults(found) : [];
+  };
+  expect(last("parent")[1]).toContain("taken: odd [x]*.txt");
+  expect(machine.read("odd [x]*.txt")).toBe("2\n");
+  expect(machine.read("plain x.txt")).toBe("1\n");
+  expect(statSync(join(machine.project, "run.sh")).mode & 0o111).not.toBe(0);
+  const child = receipt.children[0]?.uuid ?? "";
+  await machine.ok(["take", child]);
+  expect(last("child")[2]).toBe("taken: deep.txt");
+  expect(machine.read("sibling.txt")).toBe("s\n");
+  expect(machine.read("deep.txt")).toBe("deep\n");
+  await machine.ok(["undo", receipt.uuid]);
+  expect(machine.read("odd [x]*.txt")).toBe("1\n");
+  expect(left(machine)).toEqual([]);
+}, 60_000);
+
+test.each(["workflow", "graph"])(
+  "agents of a %s work in worktrees, and leave their changes to take",
+  async (how) => {
+    await using machine = project();
+    await machine.play({
+      one: [bash("echo 1 > x.txt"), says("1")],
+      two: [bash("echo 2 > x.txt"), says("2")],
+    });
+    const agents = ["one", "two"].map((name) => `() => agent("${name}", {worktree: true})`);
+    machine.write(
+      "run.js",
+      `export const meta = {name: "w", description: "d"};\nreturn await parallel([${agents.join()}]);\n`,
+    );
+    machine.write(
+      "graph.yaml",
+      "nodes: {a: {prompt: one, worktree: true}, b: {prompt: two, worktree: true, needs: {a: completed}}}\n",
+    );
+    await machine.ok(
+      how === "graph" ? ["compose", "up", "-f", "graph.yaml"] : ["workflow", "run", "./run.js"],
+    );
+    expect(machine.has("x.txt")).toBe(false);
+    const runs: { intent: string; uuid: string }[] = await machine.json(["ps", "-a", "--json"]);
+    await machine.ok(["take", runs.find(({ intent }) => intent === "two")?.uuid ?? ""]);
+    expect(machine.read("x.txt")).toBe("2\n");
+    expect(left(machine)).toEqual([]);
+  },
+  60_000,
+);
+
+test("what a killed daemon left without a record is removed by the next one", async () => {
+  await using machine = project();
+  const dir = join(machine.dataDir, "worktrees", "01a20949-0000-7000-8000-000000000000");
+  mkdirSync(join(dir, "some"), { recursive: true });
+  mkdirSync(join(machine.dataDir, "worktree-origins"));
+  utimesSync(dir, 1, 1);
+  await machine.ok(["daemon", "start"]);
+  await until(() => left(machine).length === 0, "the end of the worktree");
 });

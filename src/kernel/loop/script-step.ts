@@ -99,12 +99,13 @@ export function recordStep(proc: Process, ts: string, text: string, calls: ToolC
 
 /** The request for the child. Options that the script does not give are those of its agent. */
 export function requestOf(prompt: string, options: AgentOptions, part: WorkflowPart): ChildRequest {
-  const { agent, model, schema, check, label, input, phase: _phase, ...given } = options;
+  const { agent, model, schema, check, label, input, worktree, phase: _phase, ...given } = options;
   return {
     intent: prompt,
     agent,
     model,
     input,
+    worktree,
     options: {
       ...given,
       output_schema: schema ?? given.output_schema,
