@@ -98,7 +98,8 @@ export class DiskPlugin {
   async #load(digest: string, code: string): Promise<PluginVersion> {
     if (this.#failed?.digest === digest) throw this.#failed.error;
     const worker = await this.#start(code).catch((error: SyscallError) => {
-      this.#failed = { digest, error };
+      // What the machine lacks, such as a sandbox, may be there next time.
+      if (error.code !== "UNAVAILABLE") this.#failed = { digest, error };
       throw error;
     });
     this.#current?.retire();
