@@ -36,6 +36,14 @@ export async function installInspector(): Promise<string> {
   return join(await installed(`mcp-inspector-${MCP_INSPECTOR}`, packages), "node_modules/.bin/mcp-inspector");
 }
 
+/** Small packages that bring their test suites, and what runs these. */
+const PROJECTS = ["minimist@1.2.8", "shell-quote@1.8.3", "concat-map@0.0.2", "tape@5.9.0"];
+
+/** The folder `node_modules` with these packages. */
+export async function installProjects(): Promise<string> {
+  return join(await installed(`projects-${PROJECTS.join("-")}`, PROJECTS), "node_modules");
+}
+
 /** A folder of the cache that has these packages. */
 async function installed(name: string, packages: readonly string[]): Promise<string> {
   const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "rnix-test-clis");
