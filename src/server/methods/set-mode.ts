@@ -6,7 +6,7 @@ import { Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
 import { findLiveRun, refOf, requireLive } from "./shared/find-run.ts";
-import { refuseInside } from "./shared/refuse-inside.ts";
+import { refuseInside, requireTyped } from "./shared/refuse-inside.ts";
 
 const SetModeRequest = () => Target().extend({ mode: z.enum(ASK_MODES) });
 
@@ -24,6 +24,7 @@ export const setMode = method({
       (unit) =>
         `The mode of a run can't be changed from inside one (${unit}). Change it from your own terminal.`,
     );
+    if (payload.mode !== "plan") requireTyped(caller);
     const found = await findLiveRun(services, payload, "given another mode");
     const pid = requireLive(found, "the mode");
     return { ...refOf(found.info), mode: await services.kernel.capabilities.setMode(pid, payload.mode) };

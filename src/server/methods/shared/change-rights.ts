@@ -8,7 +8,7 @@ import { type ProcRef, Target } from "../../../protocol/fields.ts";
 import type { Caller } from "../../connection/caller.ts";
 import type { Services } from "../../services.ts";
 import { findLiveRun, refOf, requireLive } from "./find-run.ts";
-import { refuseInside } from "./refuse-inside.ts";
+import { refuseInside, requireTyped } from "./refuse-inside.ts";
 
 /** Rules as in `allow` and `deny` of a spawn. */
 const Rules = () => z.array(z.string().min(1).max(1_000)).max(100);
@@ -37,7 +37,7 @@ interface RightsAnswer extends ProcRef {
   denied_tools: string[];
 }
 
-/** Changes what a live run may use. Refused inside a run. */
+/** Changes what a live run may use. Refused inside a run; a service grants nothing on behalf of one. */
 export async function changeRights(
   request: RightsRequest,
   services: Services,
@@ -49,6 +49,8 @@ export async function changeRights(
     (unit) =>
       `The rights of a run can't be changed from inside one (${unit}). Change them from your own terminal.`,
   );
+  // A right, as an answer, lets a call be made.
+  if (how === "grant") requireTyped(caller);
   const found = await findLiveRun(services, request, "given or denied tools");
   const pid = requireLive(found, "the rights");
   const { capabilities } = services.kernel;

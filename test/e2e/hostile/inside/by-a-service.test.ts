@@ -12,6 +12,14 @@ const hasTmux = Bun.which("tmux") !== null;
 /** Of the names that services have; each is a shell here. */
 const SERVICES = ["cron", "crond", "atd", "dbus-daemon"];
 
+/** A client of its own, which would have a run ask for nothing. */
+const SET_MODE = `use IO::Socket::UNIX;
+my $socket = IO::Socket::UNIX->new(Peer => shift) or die;
+print $socket '{"method":"set_mode","payload":{"pid":1,"mode":"off"}}', "\\n";
+$socket->flush;
+print scalar <$socket>;
+`;
+
 /** The user's own service runs this line for someone; what it prints. */
 async function asked(machine: Machine, service: string, line: string): Promise<string> {
   const shell = join(machine.elsewhere, service);
@@ -39,8 +47,17 @@ describe.if(process.platform === "linux")("a service that starts programs for an
       await using machine = new Machine();
       machine.write("plugins/x.ts", "throw new Error('it was run');\n");
       const id = await waiting(machine);
-      for (const line of [`${RNIX} trust --follow --yes`, `${RNIX} trust --yes`, `${RNIX} answer ${id} yes`])
+      for (const line of [
+        `${RNIX} trust --follow --yes`,
+        `${RNIX} trust --yes`,
+        `${RNIX} answer ${id} yes`,
+        `${RNIX} allow 1 Bash`,
+      ])
         expect(await asked(machine, service, line.replaceAll("'", ""))).toContain("This is for a person");
+      const client = machine.write(join(machine.elsewhere, "set-mode.pl"), SET_MODE);
+      expect(await asked(machine, service, `perl ${client} ${machine.socket}`)).toContain(
+        "This is for a person",
+      );
       expect(await asked(machine, service, `${RNIX.replaceAll("'", "")} ps -a`)).toContain("ask me");
       expect(machine.has(join(machine.dataDir, "trust"))).toBe(false);
       expect(machine.has("made.txt")).toBe(false);
