@@ -15,7 +15,7 @@ const PREFIXES: Readonly<Record<DaemonKind, string>> = {
 };
 
 /** Kinds that have an id, metadata and a rendering, but no implementation yet. */
-const RESERVED_KINDS: ReadonlySet<DaemonKind> = new Set(["remote_agent", "in_process_teammate"]);
+const RESERVED_KINDS: ReadonlySet<DaemonKind> = new Set(["remote_agent"]);
 
 const UNKNOWN_PREFIX = "x";
 const ID_CHARS = 8;

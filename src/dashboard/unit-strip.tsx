@@ -12,6 +12,7 @@ const KINDS: Record<string, string> = {
   local_agent: "Agents",
   local_workflow: "Workflows",
   dream: "Dreams",
+  in_process_teammate: "Teammates",
   lsp: "Language servers",
 };
 

@@ -219,6 +219,8 @@ export interface ChildRequest {
   workflow?: WorkflowPart;
   /** It works in a git worktree of its own. */
   worktree?: boolean;
+  /** After an answer it waits for a message, as a chat does. */
+  stays?: boolean;
   /** It is a workflow; without a source a saved one. */
   runs?: Pick<WorkflowScript, "name" | "args"> & { source?: string };
 }

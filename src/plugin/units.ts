@@ -63,7 +63,7 @@ export interface ReservedMeta {
   summary: string;
 }
 
-/** Of a workflow or a dream, whose run is a child of the unit's owner. */
+/** Of a workflow, a teammate or a dream, whose run is a child of the unit's owner. */
 export interface LocalWorkflowMeta extends ReservedMeta {
   err: string;
   uuid: string;
@@ -76,7 +76,7 @@ export interface DaemonMetadata {
   monitor: MonitorMeta;
   lsp: LSPMeta;
   remote_agent: ReservedMeta;
-  in_process_teammate: ReservedMeta;
+  in_process_teammate: LocalWorkflowMeta;
   local_workflow: LocalWorkflowMeta;
   dream: LocalWorkflowMeta;
 }

@@ -59,7 +59,7 @@ const Snapshot = z.discriminatedUnion("kind", [
     }),
   }),
   z.object({ ...common, kind: z.literal("remote_agent"), metadata: reserved }),
-  z.object({ ...common, kind: z.literal("in_process_teammate"), metadata: reserved }),
+  z.object({ ...common, kind: z.literal("in_process_teammate"), metadata: ofChild }),
   z.object({ ...common, kind: z.literal("local_workflow"), metadata: ofChild }),
   z.object({ ...common, kind: z.literal("dream"), metadata: ofChild }),
 ]) satisfies z.ZodType<DaemonSnapshot>;

@@ -70,7 +70,7 @@ test.each<[DaemonKind, string | null]>([
   ["local_agent", "INVALID"],
   ["lsp", "INVALID"],
   ["remote_agent", "UNAVAILABLE"],
-  ["in_process_teammate", "UNAVAILABLE"],
+  ["in_process_teammate", "INVALID"],
   ["local_workflow", "INVALID"],
   ["dream", "INVALID"],
 ])("a command can be a unit of kind %s: %p", (kind, code) => {

@@ -1,10 +1,12 @@
 /** Spawns the children of agents and waits for them. */
 
+import { childOf, isTerminal } from "../../daemons/snapshot.ts";
 import { onceAborted, orAborted } from "../../lib/cancellation.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import { SIGINT, SIGTERM } from "../../lib/signals.ts";
 import type { DaemonSnapshot } from "../../plugin/index.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
+import { recordedUnits } from "../../store/runs/recorded-units.ts";
 import { Process } from "../process/process.ts";
 import { tracedEnv } from "../process/traced-env.ts";
 import { killed } from "../process/verdict.ts";
@@ -69,11 +71,15 @@ export class ChildAgents {
    * Spawns a child in the background, as a unit of its parent. Its end is a signal to the parent. Fails with EXHAUSTED
    * when the parent's budget allows no child now.
    */
-  async start(parent: Process, wish: ChildRequest, signal: AbortSignal): Promise<DaemonSnapshot> {
+  async start(
+    parent: Process,
+    wish: ChildRequest,
+    signal: AbortSignal,
+  ): Promise<{ unit: DaemonSnapshot; pid: PID }> {
     parent.spec.budget.requireRoom(parent.elapsedMs);
     const child = await this.#spawn(parent, wish, {}, signal);
     try {
-      return await this.#parts.units.startAgent(parent, child);
+      return { unit: await this.#parts.units.startAgent(parent, child), pid: child.pid };
     } catch (thrown) {
       child.stop(killed(SIGTERM, false));
       throw thrown;
@@ -84,15 +90,19 @@ export class ChildAgents {
    * Resumes the children that were suspended with this process, except children that the user suspended, and children
    * that a repeated call of this process resumes itself.
    */
-  async #resumeChildren(parent: Process, { info, history: { openStep } }: SavedRun): Promise<void> {
+  async #resumeChildren(parent: Process, saved: SavedRun): Promise<void> {
+    const { info, history } = saved;
+    const { openStep } = history;
     const waited = new Set<string>();
     for (const [callId, on] of openStep?.waiting ?? []) {
       if (on.on !== "child") continue;
       waited.add(on.uuid);
       if (openStep?.settled.has(callId)) await this.#countEnded(parent, on.uuid);
     }
-    for (const { uuid, exit_reason } of info.children) {
-      if (exit_reason !== "suspended" || waited.has(uuid) || this.#parts.table.findByUuid(uuid)) continue;
+    const suspended = info.children.filter(({ exit_reason }) => exit_reason === "suspended");
+    const all = new Set([...suspended.map(({ uuid }) => uuid), ...liveChildren(saved)]);
+    for (const uuid of all) {
+      if (waited.has(uuid) || this.#parts.table.findByUuid(uuid)) continue;
       try {
         const child = await this.#parts.runs(parent.spec.opts.project.dataDir).info(uuid);
         if (!child) continue;
@@ -283,6 +293,14 @@ export class ChildAgents {
       if (child.spec.ppid !== parent.pid) charge(parent, child.uuid, child.spec.budget);
     }
   }
+}
+
+/** The children that were background units when the kernel died: no record of the parent's end names them. */
+function liveChildren({ units }: SavedRun): string[] {
+  return recordedUnits(units).flatMap(({ snapshot, announced }) => {
+    const uuid = announced || isTerminal(snapshot.status) ? undefined : childOf(snapshot);
+    return uuid === undefined ? [] : [uuid];
+  });
 }
 
 /** The child ended while its parent was suspended. */

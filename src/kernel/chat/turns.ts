@@ -177,7 +177,7 @@ async function waitForMessage(
   let idle: { cancel(): void } | undefined;
   const watch = (): void => {
     idle?.cancel();
-    if (proc.watchers.isAttended || units.isBusy(proc)) return;
+    if (proc.watchers.isAttended || units.isBusy(proc) || units.isTeammate(proc)) return;
     const why = `no message came for ${formatDuration(ms)}`;
     idle = clock.timer(ms, () => suspend(proc, why, { on: "message" }));
   };
@@ -187,6 +187,7 @@ async function waitForMessage(
   proc.watchers.onChange = watch;
   units.onIdle(proc, () => over.resolve("request"));
   if (!forUnits) proc.beginWait();
+  units.idled(proc);
   watch();
   try {
     return await over.promise;

@@ -43,7 +43,7 @@ export function agentTool(agents: () => ChildAgents, changes: () => Promise<Work
         const child = await agents().run(proc, wish, call.id, signal);
         return answerOf(child, wish.worktree ? await (await changes()).summary(proc, child.uuid) : "");
       }
-      const unit = await agents().start(proc, wish, signal);
+      const { unit } = await agents().start(proc, wish, signal);
       const { id } = unit;
       const change =
         wish.worktree && unit.kind === "local_agent"

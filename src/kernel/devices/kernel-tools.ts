@@ -11,6 +11,7 @@ import { readMessages, sendMessage } from "./messages.ts";
 import { plan } from "./plan.ts";
 import { skill } from "./skill.ts";
 import { takeDiff } from "./take-diff.ts";
+import { teammateTool } from "./teammate.ts";
 import { toolDevice } from "./tool-device.ts";
 import { type DeferredTools, toolSearch } from "./tool-search.ts";
 import { wake } from "./wake.ts";
@@ -41,6 +42,7 @@ export function kernelTools(ports: KernelToolPorts): Record<string, Device> {
     readMessages(ipc),
     wake(wakes),
     workflowTool(agents),
+    teammateTool(agents),
     takeDiff(worktrees),
   ];
   return Object.fromEntries(all.map((tool) => [tool.path, toolDevice(tool, lookup)]));

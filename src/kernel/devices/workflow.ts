@@ -30,7 +30,8 @@ export function workflowTool(agents: () => ChildAgents): KernelTool {
       defer: true,
     },
     run: async ({ proc, input, signal }) => {
-      const { id } = await agents().start(proc, requestOf(input), signal);
+      const { unit } = await agents().start(proc, requestOf(input), signal);
+      const { id } = unit;
       return `Started as unit ${id}. A message follows when it ends; DaemonOutput ${id} shows how far it is, DaemonStop ${id} ends it and its agents.`;
     },
   };

@@ -218,6 +218,7 @@ export class TurnEnd {
     proc.result.answer(answer);
     this.#parts.turns.end();
     this.#isAnswered = true;
+    this.#io.units.answered(proc, answer);
     await this.#io.saveInfo(proc);
   }
 

@@ -1,6 +1,7 @@
 /** A unit that is a child in the background: an agent or a workflow. */
 
 import { newLifecycleSignal, type Signal } from "../../daemons/signal.ts";
+import { IDLE } from "../../daemons/snapshot.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { SIGTERM } from "../../lib/signals.ts";
 import type { Daemon, DaemonSnapshot, DaemonStatus } from "../../plugin/index.ts";
@@ -33,7 +34,7 @@ export class AgentUnit implements Daemon {
   snapshot(): DaemonSnapshot {
     const { id, agentId, child, startedAt } = this.#o;
     const { intent, result, exit_code, error } = child.info();
-    const summary = exit_code === 0 ? (result ?? "") : "";
+    const summary = exit_code === 0 || child.spec.opts.chat ? (result ?? "") : "";
     const err = exit_code === null || exit_code === 0 ? "" : (error?.message ?? child.exit?.reason ?? "");
     const { uuid, spec } = child;
     const doing = this.#endedAtMs === null ? child.doing() : undefined;
@@ -48,7 +49,8 @@ export class AgentUnit implements Daemon {
     const kind = childKind(child);
     if (kind !== "local_agent") {
       const name = spec.opts.script?.name ?? spec.agent.name;
-      return { ...common, kind, metadata: { name, phase: doing?.text ?? "", summary, err, uuid } };
+      const phase = child.waitsForMessage ? IDLE : (doing?.text ?? "");
+      return { ...common, kind, metadata: { name, phase, summary, err, uuid } };
     }
     const phase = this.#endedAtMs === null ? (doing?.kind ?? "end") : "";
     const metadata = { agent_type: spec.agent.name, prompt: intent, async: true, phase, summary, err, uuid };
@@ -82,8 +84,11 @@ export class AgentUnit implements Daemon {
 }
 
 /** The stock agent that tidies the memory is a dream. */
-export function childKind({ spec }: Process): "local_workflow" | "dream" | "local_agent" {
+export function childKind({
+  spec,
+}: Process): "local_workflow" | "in_process_teammate" | "dream" | "local_agent" {
   if (spec.opts.script) return "local_workflow";
+  if (spec.opts.chat) return "in_process_teammate";
   return spec.agent.name === "dream" ? "dream" : "local_agent";
 }
 

@@ -22,7 +22,7 @@ export function lastState(
   child: ProcInfo | null,
 ): DaemonSnapshot {
   if (isTerminal(snapshot.status)) return snapshot;
-  if (snapshot.kind === "local_agent" || snapshot.kind === "local_workflow" || snapshot.kind === "dream") {
+  if (snapshot.kind === "local_agent" || isOfChild(snapshot)) {
     const status = child?.exit_code === 0 ? "completed" : child ? "failed" : "killed";
     const said = { summary: child?.result ?? "", err: child?.error?.message ?? "", phase: "" };
     const over = { status, ended_at: endedAt } as const;
@@ -35,6 +35,12 @@ export function lastState(
   const over = { ...snapshot, status, ended_at: endedAt } as const;
   if (over.kind !== "local_bash") return over;
   return { ...over, metadata: { ...over.metadata, exit_code: code } };
+}
+
+type OfChild = Extract<DaemonSnapshot, { kind: "local_workflow" | "in_process_teammate" | "dream" }>;
+
+function isOfChild(snapshot: DaemonSnapshot): snapshot is OfChild {
+  return ["local_workflow", "in_process_teammate", "dream"].includes(snapshot.kind);
 }
 
 export class RestoredUnit implements Daemon {
@@ -55,10 +61,8 @@ export class RestoredUnit implements Daemon {
   async kill(): Promise<void> {}
 
   output(): string {
-    const { kind, metadata } = this.#snapshot;
-    return kind === "local_agent" || kind === "local_workflow" || kind === "dream"
-      ? metadata.summary
-      : this.#tail();
+    const { metadata } = this.#snapshot;
+    return "summary" in metadata ? metadata.summary : this.#tail();
   }
 
   #tail(): string {

@@ -3,8 +3,8 @@
 import type { CommandUnit } from "../../daemons/command-unit.ts";
 import { type Change, DaemonState, daemonNotFound } from "../../daemons/daemon-state.ts";
 import type { DriverUnit } from "../../daemons/driver-unit.ts";
-import { newLifecycleSignal } from "../../daemons/signal.ts";
-import { childOf, isTerminal } from "../../daemons/snapshot.ts";
+import { newEventSignal, newLifecycleSignal } from "../../daemons/signal.ts";
+import { childOf, isTerminal, keepsOwner } from "../../daemons/snapshot.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import {
   type Daemon,
@@ -32,6 +32,9 @@ import type { CommandPorts, UnitOwner } from "./start-command.ts";
 const MAX_ENDED = 200;
 /** Outputs of full size that the ended units of a process may keep on disk. */
 const OUTPUTS_KEPT = 8;
+
+/** Characters of a teammate's answer that its owner reads. */
+const MAX_ANSWER = 4000;
 
 interface UnitsPorts extends CommandPorts {
   inboxes: Pick<Inboxes, "put">;
@@ -336,6 +339,40 @@ export class Units implements ResourceHolder {
     if (owned) owned.onIdle = f;
   }
 
+  /** A teammate has answered: its owner reads the answer once. */
+  answered(child: Process, text: string): void {
+    const found = this.#teammate(child);
+    if (!found) return;
+    const { owned, unit } = found;
+    const cut =
+      text.length > MAX_ANSWER
+        ? `${text.slice(0, MAX_ANSWER)}\n[…; the record of process ${child.pid} has the rest]`
+        : text;
+    owned.state.emit(newEventSignal(unit, cut, false, this.#ports.clock.now()));
+  }
+
+  /** A teammate waits for a message: it keeps its owner alive no longer. */
+  idled(child: Process): void {
+    const owned = this.#teammate(child)?.owned;
+    if (owned && !this.isBusy(owned.proc)) owned.onIdle?.();
+  }
+
+  #teammate(child: Process): { owned: Owned; unit: Daemon } | undefined {
+    if (!child.spec.opts.chat) return undefined;
+    for (const owned of this.#owned.values()) {
+      if (!owned.agents.has(child.uuid)) continue;
+      const of = owned.state.snapshot().find((snapshot) => childOf(snapshot) === child.uuid);
+      const unit = of && owned.state.get(of.id);
+      return unit && { owned, unit };
+    }
+    return undefined;
+  }
+
+  /** Whether the process is a teammate: it waits as long as its owner lives. */
+  isTeammate(child: Process): boolean {
+    return this.#teammate(child) !== undefined;
+  }
+
   /** Ends all units of a process, and resolves when their ends are recorded. */
   async end(proc: Process): Promise<void> {
     const owned = this.#owned.get(proc);
@@ -441,7 +478,7 @@ export class Units implements ResourceHolder {
 
 /** Live units that the agent waits for: those of drivers end with its run. */
 function holding({ state }: Owned): number {
-  return state.len() - state.snapshotByKind("lsp").length;
+  return state.snapshot().filter(keepsOwner).length;
 }
 
 function ownerOf(owned: Owned): UnitOwner {

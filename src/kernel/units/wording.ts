@@ -49,6 +49,7 @@ function textOf(snapshot: DaemonSnapshot): string {
       return snapshot.metadata.output;
     case "local_agent":
     case "dream":
+    case "in_process_teammate":
     case "local_workflow": {
       const { summary, err } = snapshot.metadata;
       return [summary, err === "" ? "" : `error: ${err}`].filter((part) => part !== "").join("\n");

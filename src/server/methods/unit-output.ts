@@ -54,6 +54,7 @@ function textOf({ kind, metadata }: DaemonSnapshot): string {
       return metadata.recent_lines.join("\n");
     case "local_agent":
     case "dream":
+    case "in_process_teammate":
     case "local_workflow":
       return metadata.summary;
     default:

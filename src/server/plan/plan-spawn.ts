@@ -329,7 +329,7 @@ function environmentOf(
  */
 export async function planChild(
   uuid: string,
-  { intent, agent, model: wanted, input, options, workflow, runs, worktree }: ChildRequest,
+  { intent, agent, model: wanted, input, options, workflow, runs, worktree, stays }: ChildRequest,
   childUuid: string,
   ports: SpawnPorts,
 ): Promise<SpawnPlan> {
@@ -351,7 +351,7 @@ export async function planChild(
   });
   const folders = worktree ? plan.opts.folders : parent.folders;
   const inherited = { env, envGiven, folders, attended, detached, outputs, verdicts };
-  return { ...plan, opts: { ...plan.opts, ...inherited, workflow, worktree } };
+  return { ...plan, opts: { ...plan.opts, ...inherited, workflow, worktree, ...(stays && { chat: true }) } };
 }
 
 /**
