@@ -11,7 +11,7 @@ export interface Grants {
   write: string[];
 }
 
-/** Not private here: programs write there by name. */
+/** Not private here: programs write there by name, unless something in it is closed. */
 const SHARED = ["/tmp", "/var/tmp"];
 
 /**
@@ -27,7 +27,9 @@ export function grantsOf(mounts: readonly Mount[], whole: string): Grants {
   const open = (path: string): string[] => {
     const inside = closed.filter((one) => innerPath(path, one) !== null);
     if (inside.length === 0) return [path];
-    return inside.includes(path) ? [] : namesIn(path).flatMap((name) => open(join(path, name)));
+    // Its other entries are those of other programs, and many.
+    if (inside.includes(path) || SHARED.includes(path)) return [];
+    return namesIn(path).flatMap((name) => open(join(path, name)));
   };
   const granted = (kind: "read" | "write"): string[] =>
     mounts.flatMap((mount) => (mount.kind === kind && existsSync(mount.from) ? fromOf(mount, open) : []));
