@@ -51,7 +51,7 @@ describe("a command line without a command", () => {
     [["jobs"], "rnix cron"],
     [["schedule", "fix it"], 'rnix cron add "fix it"'],
     [["todos"], "rnix tasks"],
-    [["top"], "rnix ps"],
+    [["htop"], "rnix top"],
     [["update"], "git pull && npm run install:bin"],
     [["auth", "login"], "rnix setup"],
     [["login"], "rnix setup"],

@@ -220,7 +220,8 @@ describe("the output", () => {
 /** A run whose tool sleeps, and the daemon that holds it. */
 async function runningSleep(): Promise<{ spawned: Bun.Subprocess; status: { pid: number } }> {
   rmSync(join(work, "begun"), { force: true });
-  const spawned = start(["spawn", "x", ...replay(sleepy)]);
+  // In a sandbox the program would end with its daemon.
+  const spawned = start(["spawn", "x", "--sandbox", "off", ...replay(sleepy)]);
   // It is printed before it begins.
   await holds(() => existsSync(join(work, "begun")), "the call");
   return { spawned, status: JSON.parse((await rnix(["daemon", "status", "--json"])).out) };

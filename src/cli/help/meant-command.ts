@@ -29,7 +29,7 @@ const MEANT: readonly Meant[] = [
   { words: "schedule", command: "cron add", to: "schedule a run", alone: "cron" },
   { words: "todo todos", command: "tasks", to: "see the tasks of a run" },
   { words: "remember", command: "memory add", to: "let agents remember something", alone: "memory" },
-  { words: "top htop", command: "ps", to: "see what runs", takesNone: true },
+  { words: "htop", command: "top", to: "see what runs", takesNone: true },
   {
     words: "update upgrade self-update",
     command: "",
