@@ -12,8 +12,7 @@ export const READ = {
   op: "read",
   subject: "path",
   proc: true,
-  description:
-    "Read a text file. Each line has its number and a tab in front, which are not part of the file.",
+  description: "Read a text file. Each line has its number and a tab in front, not part of the file.",
   input: {
     type: "object",
     properties: {
