@@ -8,7 +8,7 @@ import {
 import { JsonDepth } from "../_lib/json-depth.ts";
 import { settledWithin } from "../_lib/within.ts";
 import { redirected, tooDeep, tooLarge } from "./failure.ts";
-import { storedTokens } from "./oauth.ts";
+import { rememberToken, storedTokens } from "./oauth.ts";
 import type { HttpSettings } from "./settings.ts";
 
 /** How long ending a session may take: it is a courtesy. */
@@ -35,7 +35,12 @@ export class HttpTransport extends StreamableHTTPClientTransport {
   }
 
   async #fetch(settings: HttpSettings, input: string | URL, init?: RequestInit): Promise<Response> {
-    const response = await reach(settings, new URL(input), init);
+    const response = this.#bounded(settings, await reach(settings, new URL(input), init), init);
+    if (response.status === 401) rememberToken(response, init?.headers);
+    return response;
+  }
+
+  #bounded(settings: HttpSettings, response: Response, init?: RequestInit): Response {
     // The stream of a GET stays open for notifications; it has no size.
     if (init?.method !== "POST" || !response.body) return response;
     const hasEvents = response.headers.get("content-type")?.startsWith("text/event-stream") === true;

@@ -29,7 +29,6 @@ export function storedTokens({ name, url, tokens: path }: HttpSettings): AuthPro
       `MCP server ${name} at ${url} wants a login. In your terminal: rnix mcp login ${name}`,
       { cause },
     );
-  let sent: string | undefined;
   /** `used`: the token that the server has refused. Another process may have refreshed it meanwhile. */
   const refreshed = (used: string | undefined): Promise<string> =>
     withLock(path, async () => {
@@ -53,16 +52,23 @@ export function storedTokens({ name, url, tokens: path }: HttpSettings): AuthPro
   return {
     token: async () => {
       const login = await readLogin(path, url);
-      sent = login?.tokens?.access_token;
+      const token = login?.tokens?.access_token;
       const isOld = login?.expiresAt !== undefined && login.expiresAt - EARLY_MS < Date.now();
-      if (isOld && login.tokens?.refresh_token) sent = await refreshed(sent);
-      return sent;
+      return isOld && login.tokens?.refresh_token ? refreshed(token) : token;
     },
-    onUnauthorized: async () => {
+    onUnauthorized: async ({ response }) => {
       if (!(await readLogin(path, url))?.tokens) throw needsLogin();
-      await refreshed(sent);
+      await refreshed(tokenOf.get(response));
     },
   };
+}
+
+/** Many requests run at a time, and each may have been sent with another token: the answer is what they differ in. */
+const tokenOf = new WeakMap<Response, string>();
+
+export function rememberToken(response: Response, headers: RequestInit["headers"]): void {
+  const [, token] = /^Bearer (.+)$/i.exec(new Headers(headers).get("authorization") ?? "") ?? [];
+  if (token !== undefined) tokenOf.set(response, token);
 }
 
 /** The first half of a login has a state, the second what the authorization server sent to the redirect address. */

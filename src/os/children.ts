@@ -213,16 +213,24 @@ export class Children {
       const { child } = program;
       program.life = "unit";
       child.move(move.sink);
-      void this.#keep(program, move).catch((cause: unknown) =>
+      const kept = this.#keep(program, move).catch((cause: unknown) =>
         this.#fault(
           new SyscallError("INTERNAL", `The next kernel will not find unit ${move.unit}.`, { cause }),
         ),
       );
-      return unitChild(child);
+      const unit = unitChild(child);
+      return {
+        ...unit,
+        gone: unit.gone.then((isGone) => kept.then(() => isGone)),
+        end: async () => {
+          await unit.end();
+          await kept;
+        },
+      };
     };
   }
 
-  /** Makes a moved program one that another kernel can take over. */
+  /** Makes a moved program one that another kernel can take over. Resolves when what keeps its output has ended. */
   async #keep({ child, owner }: Program, { unit, output, identified }: MovedTo): Promise<void> {
     const keeper = outputKeeper(child.outputs);
     if (!keeper) return;
@@ -244,12 +252,13 @@ export class Children {
     } finally {
       release.started();
     }
+    const ended = child.exited().then(() => own.end());
     void own.gone.then(release.ended);
-    void child.exited().then(() => own.end());
     const [identity, kept] = [await child.identity, await own.identity];
-    if (!identity || !kept || !identified({ child: child.id, mark: child.mark, ...identity, keeper: kept }))
-      return;
-    this.#tryLedger(() => this.#ledger.moved(child.id, unit));
+    if (identity && kept && identified({ child: child.id, mark: child.mark, ...identity, keeper: kept }))
+      this.#tryLedger(() => this.#ledger.moved(child.id, unit));
+    await ended;
+    await own.gone;
   }
 
   /** Takes over the program of a unit that a dead kernel has started; null when it does not run any more. */
