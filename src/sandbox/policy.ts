@@ -32,6 +32,8 @@ export interface SandboxScope {
   rules?: RulePaths;
   /** The daemon's socket; null: it is not offered. */
   socket: string | null;
+  /** As the first program of the run has found them. Absent: they are looked for. */
+  surroundings?: readonly Mount[];
   /** This binary. */
   binary: string;
   isRoot: boolean;
@@ -42,22 +44,12 @@ export const BINARY_DIR = "/run/rnix-bin";
 
 /** The mounts, in order: a later one covers an earlier one. No absent path outside of private folders is named. */
 export function mountsOf(scope: SandboxScope): Mount[] {
-  const { project, folders, env, own, readable, temp, level, rules } = scope;
-  const given = [project, ...folders].filter(existsSync);
-  const homes = [...new Set([env.HOME, scope.userHome])].filter(isFolder);
-  const privateHomes = homes.filter((home) => given.every((folder) => innerPath(folder, home) === null));
+  const { env, own, readable, level, rules } = scope;
+  const { given, openHomes } = placesOf(scope);
   // Such as the project of `rnix demo`.
   const inOwn = given.filter((folder) => own.some((path) => innerPath(path, folder)));
-  const openHomes = homes.filter((home) => !privateHomes.includes(home));
   const mounts = [
-    ...["/tmp", "/var/tmp"]
-      .filter(isFolder)
-      .map((to) => (temp === null ? hidden(to, "folder") : bindWrite(temp, to))),
-    ...["/run", "/var/run"].filter(isRealFolder).map((path) => hidden(path, "folder")),
-    ...resolver(),
-    ...(scope.isRoot ? closedToRoot(homes, given) : []),
-    ...privateHomes.flatMap((home) => homeMounts(home, scope.home)),
-    ...pathMounts(env, homes),
+    ...(scope.surroundings ?? surroundings(scope)),
     ...given
       .filter((folder) => !inOwn.includes(folder))
       .flatMap((folder) => givenMounts(folder, level, rules)),
@@ -79,6 +71,30 @@ export function mountsOf(scope: SandboxScope): Mount[] {
     ...(scope.socket !== null && existsSync(scope.socket) ? [bindWrite(scope.socket)] : []),
     bindRead(scope.binary, join(BINARY_DIR, "rnix")),
   ];
+}
+
+/** The mounts for the system and the homes, which the folders of the run cover. */
+export function surroundings(scope: SandboxScope): Mount[] {
+  const { env, temp } = scope;
+  const { given, homes, privateHomes } = placesOf(scope);
+  return [
+    ...["/tmp", "/var/tmp"]
+      .filter(isFolder)
+      .map((to) => (temp === null ? hidden(to, "folder") : bindWrite(temp, to))),
+    ...["/run", "/var/run"].filter(isRealFolder).map((path) => hidden(path, "folder")),
+    ...resolver(),
+    ...(scope.isRoot ? closedToRoot(homes, given) : []),
+    ...privateHomes.flatMap((home) => homeMounts(home, scope.home)),
+    ...pathMounts(env, homes),
+  ];
+}
+
+/** The folders that are given to the run, and the homes: an open one lies in such a folder. */
+function placesOf({ project, folders, env, userHome }: SandboxScope) {
+  const given = [project, ...folders].filter(existsSync);
+  const homes = [...new Set([env.HOME, userHome])].filter(isFolder);
+  const privateHomes = homes.filter((home) => given.every((folder) => innerPath(folder, home) === null));
+  return { given, homes, privateHomes, openHomes: homes.filter((home) => !privateHomes.includes(home)) };
 }
 
 /** Whether a program would see this file there. */

@@ -8,7 +8,7 @@ import { type ExecRequest, type ProgramGrants, SyscallError } from "../../plugin
 import { findRulePaths, type RulePaths } from "../../sandbox/file-rules.ts";
 import { hasNamespaces, type Sandbox, TEMPORARY } from "../../sandbox/level.ts";
 import type { Mount } from "../../sandbox/mount.ts";
-import { protectedPaths, type SandboxScope } from "../../sandbox/policy.ts";
+import { protectedPaths, type SandboxScope, surroundings } from "../../sandbox/policy.ts";
 import { refusals, type SandboxView } from "../../sandbox/refusals.ts";
 import type { NamespaceOptions, RunNamespace, StartJoined } from "../../sandbox/run-namespace.ts";
 import { sandboxed } from "../../sandbox/sandbox.ts";
@@ -73,6 +73,7 @@ export async function confined<R extends Confinable>(
     binary,
     isRoot: process.getuid?.() === 0,
   };
+  scope.surroundings = surroundingsOf(proc, scope);
   const rules = await rulePaths(proc, confinement, scope, notice);
   if (rules) scope.rules = rules;
   const { mounts, confine, env } = sandboxed(confinement, scope, program);
@@ -95,6 +96,19 @@ export async function confined<R extends Confinable>(
   if (!space) return { request: { ...request, cwd, env, argv: [...confine, ...argv] } };
   return { request: { ...request, cwd, env, argv: space.joining(cwd, argv) }, init: space.init };
 }
+
+/** Looked for once: they are a hundred files, and namespaces that exist do not change with them. */
+function surroundingsOf(proc: Process, scope: SandboxScope): readonly Mount[] {
+  const { project, folders, env, temp } = scope;
+  const key = JSON.stringify([project, folders, env.HOME, env.PATH, temp]);
+  const known = around.get(proc);
+  if (known?.key === key) return known.mounts;
+  const mounts = surroundings(scope);
+  around.set(proc, { key, mounts });
+  return mounts;
+}
+
+const around = new WeakMap<Process, { key: string; mounts: readonly Mount[] }>();
 
 /** The namespaces of a process, by their mounts: another folder of the project that is protected now makes others. */
 const spaces = new WeakMap<Process, Map<string, Promise<RunNamespace | null>>>();
