@@ -4,12 +4,14 @@ import { runCommandLine } from "./cli/cli.ts";
 import { hideSecrets } from "./cli/system/hide-secrets.ts";
 import { systemIo } from "./cli/system/system.ts";
 import { PLUGIN_PROGRAM } from "./lib/program-channel.ts";
+import { STARTER } from "./os/starter-mode.ts";
 import { BRIDGE } from "./proxy/bridge-mode.ts";
 import { LANDLOCK } from "./sandbox/landlock-mode.ts";
 
 const args = process.argv.slice(2);
 if (args[0] === PLUGIN_PROGRAM) await (await import("./plugin/host/plugin-program.ts")).ended;
 if (args[0] === LANDLOCK) (await import("./sandbox/landlock-program.ts")).becomeProgram(args.slice(1));
+if (args[0] === STARTER) await (await import("./os/starter-program.ts")).runStarter();
 if (args[0] === BRIDGE) await (await import("./proxy/bridge.ts")).runBridge(args.slice(1));
 const io = systemIo();
 // A tool of a run must not read the caller's keys from a command that waits.

@@ -16,18 +16,26 @@ export interface Channel extends Pick<ProgramChannel, "send" | "hold"> {
   exited: Promise<Exit>;
 }
 
+interface ChannelOptions {
+  /** Descriptors that it has from 3 on. */
+  inherit?: number[] | undefined;
+  /** False: what it sends is read as JSON. */
+  isTrusted?: boolean;
+}
+
 export function openChannel(
   argv: string[],
   cwd: string,
   env: Record<string, string>,
   onMessage: (message: unknown) => void,
+  { inherit = [], isTrusted = true }: ChannelOptions = {},
 ): Channel {
   const proc = Bun.spawn(argv, {
     cwd,
     env,
     detached: true,
-    stdio: ["ignore", "ignore", "ignore"],
-    serialization: "advanced",
+    stdio: ["ignore", "ignore", "ignore", ...inherit],
+    serialization: isTrusted ? "advanced" : "json",
     ipc: onMessage,
   });
   return {

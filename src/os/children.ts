@@ -25,11 +25,23 @@ import { RunningChild } from "./running-child.ts";
 import { SharedChildren } from "./shared-children.ts";
 import { signal } from "./signal.ts";
 import { type Spawned, type SpawnRequest, spawn } from "./spawn.ts";
+import type { Starter } from "./starter.ts";
+import type { Starters } from "./starters.ts";
 import { isSubreaper } from "./subreaper.ts";
 import { type KeepsUnit, type SweptProgram, sweep } from "./sweep.ts";
 import { processTable } from "./this-system.ts";
 
 export { becomeSubreaper, leaveSubreaper } from "./subreaper.ts";
+
+/** A program in another PID namespace. */
+interface ConfinedProgram {
+  /** Its command line as it was asked for. */
+  argv: readonly string[];
+  /** The first process of the namespace, where the program shares it. */
+  init?: number;
+  /** The command line of a starter there, and those that run. */
+  starter?: { argv: readonly string[]; all: Starters };
+}
 
 /** The process for which a program runs. */
 interface ProgramOwner {
@@ -48,11 +60,7 @@ interface ProgramOwner {
   limits?: ProgramLimits;
   /** Makes a redactor for one output stream. */
   redactor?(): Redactor;
-  /**
-   * Its program is in another PID namespace. `argv`: its command line as it was asked for. `init`: the first process of
-   * the namespace, where the program shares it.
-   */
-  confined?: { argv: readonly string[]; init?: number | undefined } | undefined;
+  confined?: ConfinedProgram | undefined;
   /** Its program ends after the other programs of the process. */
   last?: true;
 }
@@ -128,6 +136,7 @@ export class Children {
   /** It has taken over programs, which are in the ledgers of dead kernels. */
   hasAdopted = false;
   readonly #orphans: Orphans;
+  #starters: Starters | undefined;
   #started = 0;
   #closing: Promise<void> | undefined;
 
@@ -151,7 +160,11 @@ export class Children {
     if (this.#closing)
       throw new SyscallError("CLOSED", "This kernel is shutting down and starts no more programs.");
     const { life } = request;
-    if (typeof life === "string") return handle(this.#start(owner, request, life), false);
+    if (typeof life === "string") {
+      const starter = this.#starterFor(owner, request);
+      const started = starter && (await this.#startBy(starter, owner, request));
+      return handle(started ?? this.#start(owner, request, life), false);
+    }
     const running = this.#shared.use(life.shared, life.idleMs, owner);
     if (running) return handle(running, true);
     const child = this.#start(owner, request, "shared");
@@ -289,6 +302,7 @@ export class Children {
   /** Ends all programs of a process except shared ones and those of its units. */
   async endOwner(uuid: string): Promise<void> {
     this.#shared.leave(uuid);
+    this.#starters?.forget(uuid);
     await this.#end((entry) => entry.owner.uuid === uuid && !OUTLIVES_PROCESS.has(entry.life));
     if (this.#programs.values().every(({ owner }) => owner.uuid !== uuid)) this.#removeGroup(uuid);
   }
@@ -370,50 +384,103 @@ export class Children {
     this.#groups.delete(uuid);
   }
 
+  /** Of the programs of a process, those of its calls in the same namespaces have a starter. */
+  #starterFor(owner: ProgramOwner, { argv, cwd, life, stdin, pty }: ExecRequest): Starter | undefined {
+    const { uuid, confined } = owner;
+    if (!confined?.starter || life !== "call" || stdin !== undefined || pty) return undefined;
+    const within = argv.slice(0, -confined.argv.length);
+    this.#starters = confined.starter.all;
+    return this.#starters.find(uuid, JSON.stringify([within, cwd]), (socket, onMessage) => {
+      const own = [...(confined.starter?.argv ?? [])];
+      const { call: _, callKey: __, ...process } = owner;
+      const as = { ...process, confined: { argv: own, init: confined.init }, last: true } as const;
+      const program = { argv: [...within, ...own], cwd: "/", env: PLUGIN_ENV };
+      return this.#start(
+        as,
+        { ...program, life: "process", onMessage, inherit: [socket], givesMarks: true },
+        "process",
+      );
+    });
+  }
+
+  /** null: it could not start it. */
+  async #startBy(starter: Starter, owner: ProgramOwner, request: ExecRequest): Promise<RunningChild | null> {
+    const { uuid, confined } = owner;
+    const named = this.#name(owner, request, "call");
+    const { id, mark, cwd, env } = named;
+    const left = (): void => this.#tryLedger(() => this.#ledger.ended(id));
+    try {
+      const started = await starter.start({ argv: confined?.argv ?? request.argv, cwd, env, mark });
+      if (started) {
+        this.#groups.get(uuid)?.begin();
+        return this.#watch(started.spawned, id, started.isMarked ? mark : null, owner, request, "call");
+      }
+    } catch (thrown) {
+      killMarked(mark);
+      left();
+      throw thrown;
+    }
+    left();
+    if (this.#starters?.has(uuid)) return null;
+    throw new SyscallError("CLOSED", `${request.argv[0]} was not started: its process has ended.`);
+  }
+
   #start(
     owner: ProgramOwner & Partial<UnitOwner>,
     request: SpawnRequest,
     life: Program["life"],
   ): RunningChild {
-    const argv = [...request.argv];
+    const { id, mark, cwd, env } = this.#name(owner, request, life);
+    const group = owner.limits && life !== "shared" ? this.#groupOf(owner.uuid, owner.limits) : undefined;
+    group?.prepare();
+    let child: RunningChild | undefined;
+    let start: { started: Spawned; marked: boolean };
+    try {
+      start = withTag(
+        mark,
+        () => spawn(request, cwd, env, (data) => child?.fromTerminal(data)),
+        request.givesMarks,
+      );
+    } catch (error) {
+      this.#tryLedger(() => this.#ledger.ended(id));
+      throw error;
+    }
+    const { started, marked } = start;
+    group?.begin();
+    void group
+      ?.add(started.pid)
+      .catch((cause: unknown) =>
+        this.#fault(new SyscallError("INTERNAL", `Program ${started.pid} is not limited.`, { cause })),
+      );
+    leaders.set(started.pid, marked ? mark : null);
+    void started.exited.then(() => leaders.delete(started.pid));
+    child = this.#watch(started, id, marked ? mark : null, owner, request, life);
+    return child;
+  }
+
+  /** A new program: its names, and its line in the ledger. */
+  #name(
+    owner: ProgramOwner & Partial<UnitOwner>,
+    request: SpawnRequest,
+    life: Program["life"],
+  ): { id: string; mark: ProcessTag; cwd: string; env: Record<string, string> } {
     const cwd = checked(request);
     this.#started += 1;
     const id = `${this.#o.kernelId}.${this.#started}`;
     const mark = tagOf(this.#o.kernelId, this.#started);
     const callKey = life === "shared" ? undefined : owner.callKey;
     const given = this.#o.ownProgram?.onPath(request.env ?? {}) ?? request.env ?? {};
-    const env = environment(given, { uuid: owner.uuid, callKey }, id);
-    const at = new Date().toISOString();
     this.#ledger.intent({
       id,
       uuid: owner.uuid,
       call: owner.call,
       unit: owner.unit,
       mark,
-      argv: [...(owner.confined?.argv ?? argv)],
+      argv: [...(owner.confined?.argv ?? request.argv)],
       cwd,
-      at,
+      at: new Date().toISOString(),
     });
-
-    const group = owner.limits && life !== "shared" ? this.#groupOf(owner.uuid, owner.limits) : undefined;
-    group?.prepare();
-    let child: RunningChild | undefined;
-    let start: { started: Spawned; marked: boolean };
-    try {
-      start = withTag(mark, () => spawn(request, cwd, env, (data) => child?.fromTerminal(data)));
-    } catch (error) {
-      this.#tryLedger(() => this.#ledger.ended(id));
-      throw error;
-    }
-    void group
-      ?.add(start.started.pid)
-      .catch((cause: unknown) =>
-        this.#fault(new SyscallError("INTERNAL", `Program ${start.started.pid} is not limited.`, { cause })),
-      );
-    leaders.set(start.started.pid, start.marked ? mark : null);
-    child = this.#watch(start.started, id, start.marked ? mark : null, owner, request);
-    this.#programs.set(id, { child, owner, life });
-    return child;
+    return { id, mark, cwd, env: environment(given, { uuid: owner.uuid, callKey }, id) };
   }
 
   #watch(
@@ -422,6 +489,7 @@ export class Children {
     mark: ProcessTag | null,
     owner: ProgramOwner & Partial<UnitOwner>,
     request: ExecRequest,
+    life: Program["life"],
   ): RunningChild {
     const onFault = (error: SyscallError): void => this.#fault(error);
     const limits = {
@@ -444,7 +512,7 @@ export class Children {
       killAsFound: (of) => (isSubreaper() ? this.#orphans.killAsFound(of) : killMarked(of.mark)),
       onFault,
     });
-    void spawned.exited.then(() => leaders.delete(spawned.pid));
+    this.#programs.set(id, { child, owner, life });
     void child.identity.then((identity) => {
       if (!identity || owner.identified?.({ child: id, mark, ...identity }) === false) return;
       this.#tryLedger(() => this.#ledger.started(id, identity));

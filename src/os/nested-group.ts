@@ -43,6 +43,11 @@ function members(group: number): number[] {
     );
 }
 
+/** Its PID in its own namespace. */
+export function insideNumber(pid: number): number | undefined {
+  return numbersOf(pid, "NSpid").at(-1);
+}
+
 /** A PID as each namespace sees it, the outermost first; empty when the process is gone. */
 function numbersOf(pid: number | "self", field: "NSpid" | "NSpgid"): number[] {
   try {

@@ -47,11 +47,12 @@ export function readGivenMark(pid: number): ProcessTag | null {
 /**
  * Starts a program under a mark; `marked` is false where marks are not supported. `start` must be synchronous. The
  * program inherits the soft limit. Its hard limit is set once it runs, because this process could not raise its own
- * again.
+ * again; a program that gives others marks (`givesMarks`) keeps it.
  */
 export function withTag<T extends { pid: number }>(
   mark: ProcessTag,
   start: () => T,
+  givesMarks = false,
 ): { started: T; marked: boolean } {
   const calls = libc();
   const own = calls?.limit(RLIMIT_RTTIME);
@@ -60,7 +61,7 @@ export function withTag<T extends { pid: number }>(
   const marked = calls.setLimit(RLIMIT_RTTIME, value, own.hard);
   try {
     const started = start();
-    if (marked) calls.setLimit(RLIMIT_RTTIME, value, value, started.pid);
+    if (marked && !givesMarks) calls.setLimit(RLIMIT_RTTIME, value, value, started.pid);
     return { started, marked };
   } finally {
     if (marked) calls.setLimit(RLIMIT_RTTIME, own.soft, own.hard);

@@ -79,7 +79,6 @@ export class ProgramGroup {
    */
   async add(pid: number): Promise<void> {
     this.prepare();
-    this.#hasStarted = true;
     if (!groupMechanism()?.processes) limitUser(pid, this.#limits.processes);
     limitEach(pid, this.#limits);
     if (this.#dirs.length === 0) return;
@@ -100,7 +99,12 @@ export class ProgramGroup {
     }
   }
 
-  /** Whether a program has started since the last call. */
+  /** A program begins. */
+  begin(): void {
+    this.#hasStarted = true;
+  }
+
+  /** Whether a program has begun since the last call. */
   takeStart(): boolean {
     const hasStarted = this.#hasStarted;
     this.#hasStarted = false;

@@ -35,8 +35,10 @@ export interface SpawnRequest extends ExecRequest {
   output?: number;
   /** It exchanges messages with this process, and prints nowhere. */
   onMessage?(message: unknown): void;
-  /** With `output`: descriptors that it has from 3 on. */
+  /** With `output` and `onMessage`: descriptors that it has from 3 on. */
   inherit?: number[];
+  /** It starts programs and gives them marks. */
+  givesMarks?: boolean;
 }
 
 /** Output of a program that ends within this time is read after its end. */
@@ -50,7 +52,7 @@ export function spawn(
   onTerminal: (data: Uint8Array) => void,
 ): Spawned {
   try {
-    if (request.onMessage) return spawnWithChannel(openChannel(request.argv, cwd, env, request.onMessage));
+    if (request.onMessage) return spawnWithChannel(request, request.onMessage, cwd, env);
     if (request.output !== undefined) return spawnWithFile(request, request.output, cwd, env);
     return request.pty ? spawnWithTerminal(request, cwd, env, onTerminal) : spawnWithPipes(request, cwd, env);
   } catch (cause) {
@@ -74,7 +76,14 @@ function spawnWithFile(
   return { ...WITHOUT_OUTPUT, pid: proc.pid, exited: exitOf(proc) };
 }
 
-function spawnWithChannel(channel: Channel): Spawned {
+function spawnWithChannel(
+  { argv, inherit, givesMarks }: SpawnRequest,
+  onMessage: (message: unknown) => void,
+  cwd: string,
+  env: Environment,
+): Spawned {
+  // A starter is beside programs of its run.
+  const channel = openChannel(argv, cwd, env, onMessage, { inherit, isTrusted: !givesMarks });
   const { pid, exited } = channel;
   return { ...WITHOUT_OUTPUT, pid, exited, channel };
 }

@@ -4,11 +4,13 @@ import { existsSync, lstatSync } from "node:fs";
 import { join } from "node:path";
 import { innerPath } from "../../lib/inner-path.ts";
 import { spawnError } from "../../os/spawn-error.ts";
+import { STARTER } from "../../os/starter-mode.ts";
+import { Starters } from "../../os/starters.ts";
 import { type ExecRequest, type ProgramGrants, SyscallError } from "../../plugin/index.ts";
 import { findRulePaths, type RulePaths } from "../../sandbox/file-rules.ts";
 import { hasNamespaces, type Sandbox, TEMPORARY } from "../../sandbox/level.ts";
 import type { Mount } from "../../sandbox/mount.ts";
-import { protectedPaths, type SandboxScope, surroundings } from "../../sandbox/policy.ts";
+import { BINARY_DIR, protectedPaths, type SandboxScope, surroundings } from "../../sandbox/policy.ts";
 import { refusals, type SandboxView } from "../../sandbox/refusals.ts";
 import type { NamespaceOptions, RunNamespace, StartJoined } from "../../sandbox/run-namespace.ts";
 import { sandboxed } from "../../sandbox/sandbox.ts";
@@ -18,11 +20,19 @@ import type { Process } from "../process/process.ts";
 
 type Confinable = Pick<ExecRequest, "argv" | "cwd" | "env">;
 
+/** Namespaces that programs join: their first process, the command line of a starter there, and those that run. */
+export interface SharedSpace {
+  init: number;
+  starter: { argv: readonly string[]; all: Starters };
+}
+
+export { Starters };
+
 /** A request of a program in the sandbox of its process. */
 interface Confined<R> {
   request: R;
-  /** The first process of the namespaces that the program joins. Absent: it has a sandbox of its own. */
-  init?: number;
+  /** What the program joins. Absent: it has a sandbox of its own. */
+  space?: SharedSpace;
 }
 
 interface ConfineOptions {
@@ -33,6 +43,7 @@ interface ConfineOptions {
   start?: StartJoined | undefined;
   /** The holder is in the network of the process. */
   isBehindDoor?: boolean;
+  starters: Starters;
   /** Others with the same policy use the program, too: it has nothing of this process alone, and may outlive it. */
   isShared?: boolean;
   grants?: ProgramGrants | undefined;
@@ -44,7 +55,7 @@ export async function confined<R extends Confinable>(
   proc: Process,
   request: R,
   { userDataDir, sandboxing }: Pick<KernelPorts, "userDataDir" | "sandboxing">,
-  { start, isShared = false, isBehindDoor = false, grants, notice }: ConfineOptions,
+  { start, starters, isShared = false, isBehindDoor = false, grants, notice }: ConfineOptions,
 ): Promise<Confined<R>> {
   const { spec, record } = proc;
   const { confinement, project, folders = [], cwd: folder } = spec.opts;
@@ -94,7 +105,10 @@ export async function confined<R extends Confinable>(
       ...{ confine, isRoot: scope.isRoot, isBehindDoor, start },
     }));
   if (!space) return { request: { ...request, cwd, env, argv: [...confine, ...argv] } };
-  return { request: { ...request, cwd, env, argv: space.joining(cwd, argv) }, init: space.init };
+  return {
+    request: { ...request, cwd, env, argv: space.joining(cwd, argv) },
+    space: { init: space.init, starter: { argv: [join(BINARY_DIR, "rnix"), STARTER], all: starters } },
+  };
 }
 
 /** Looked for once: they are a hundred files, and namespaces that exist do not change with them. */

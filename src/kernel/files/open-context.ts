@@ -29,6 +29,7 @@ import type { ServedTools } from "../process/live-state.ts";
 import type { Process } from "../process/process.ts";
 import { tracedEnv } from "../process/traced-env.ts";
 import { callKey } from "../tools/open-calls.ts";
+import type { SharedSpace, Starters } from "./confine.ts";
 import type { EffectWindows } from "./effect-windows.ts";
 import { programPolicy } from "./program-policy.ts";
 import { withQuietGit } from "./quiet-git.ts";
@@ -81,6 +82,8 @@ interface Confinement {
 /** A context names the process that opened the device and has the services that the plugin needs. */
 export class OpenContexts {
   readonly #ports: OpenContextPorts;
+  /** Made for the first program in a sandbox. */
+  #starters: Starters | undefined;
 
   constructor(ports: OpenContextPorts) {
     this.#ports = ports;
@@ -244,14 +247,14 @@ export class OpenContexts {
       const isShared = typeof life !== "string";
       const whole = { ...request, env, life: isShared ? keyedByPolicy(proc, life) : life };
       const made = await this.#confined(proc, whole, { joins: !isShared, isShared, grants });
-      const { request: confined, init, closeDoor } = made;
+      const { request: confined, space, closeDoor } = made;
       over = () => {
         effects();
         closeDoor?.();
       };
       const child = await this.#start(proc, confined, {
         ...{ call, callKey, redactor },
-        confined: hasNamespaces(proc.spec.opts.confinement) ? { argv: request.argv, init } : undefined,
+        confined: hasNamespaces(proc.spec.opts.confinement) ? { argv: request.argv, ...space } : undefined,
       });
       void child.exited().then(over, over);
       return child;
@@ -277,7 +280,7 @@ export class OpenContexts {
     proc: Process,
     request: R,
     { joins = false, isShared = false, grants }: Confinement = {},
-  ): Promise<{ request: R; init?: number | undefined; closeDoor?: (() => void) | undefined }> {
+  ): Promise<{ request: R; space?: SharedSpace; closeDoor?: (() => void) | undefined }> {
     const beside = (bridge: ExecRequest): Promise<Child> => this.#start(proc, bridge, {});
     const door = await this.#ports.networks.doorOf(proc, beside, grants?.hosts);
     const closeDoor = door && grants ? () => door.close() : undefined;
@@ -289,14 +292,16 @@ export class OpenContexts {
         return this.#start(proc, (isHolder && door?.confined(holder)) || holder, { last: true });
       };
       // Loaded for the first program of a process that has a sandbox. It is made now: it shows files of the door.
-      const { confined } = await import("./confine.ts");
-      const { request: made, init } = await confined(proc, request, this.#ports, {
+      const { confined, Starters } = await import("./confine.ts");
+      this.#starters ??= new Starters();
+      const { request: made, space } = await confined(proc, request, this.#ports, {
         ...{ start: joins && !closeDoor ? start : undefined, isShared, grants },
         isBehindDoor: door !== null,
+        starters: this.#starters,
         notice: (text) => this.#ports.notice(proc, text),
       });
-      const joined = init === undefined ? door?.confined(made) : door?.within(made);
-      return { request: joined ?? made, init, closeDoor };
+      const joined = space === undefined ? door?.confined(made) : door?.within(made);
+      return { request: joined ?? made, space, closeDoor };
     } catch (thrown) {
       closeDoor?.();
       throw thrown;
