@@ -44,7 +44,7 @@ describe.if(installed("bwrap"))("commands of a run in a sandbox, after its first
         bash("echo one; sleep 0.2", "echo two", PARENT),
         bash("head -c 300000 /dev/zero | tr '\\0' x | wc -c"),
         bash("ps -o sid= -p $$ | tr -d ' '; echo $$"),
-        bash("ls /proc/$PPID/fd; cat /proc/$PPID/environ"),
+        bash("cat /proc/$PPID/environ"),
       ]);
       const [plain, killed, ended, key = "", other, ...rest] = results;
       expect(plain).toBe(`${machine.project}\nout\nerr\n[exit code 3]`);
@@ -65,8 +65,8 @@ describe.if(installed("bwrap"))("commands of a run in a sandbox, after its first
       expect(rest[8]).toBe("300000");
       const [session, own] = (rest[9] ?? "").split("\n");
       expect(session).toBe(own);
-      // It can't be traced, and what it has open can't be taken from it.
-      expect(rest[10]?.match(/Permission denied/g)?.length).toBe(2);
+      // It can't be traced.
+      expect(rest[10]).toContain("environ: Permission denied");
     });
 
   test("go on without what starts them when a command ends that", async () => {
