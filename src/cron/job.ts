@@ -34,6 +34,7 @@ const Trigger = z.union([
   z.strictObject({ every: z.string() }),
   z.strictObject({ at: z.string(), tz: z.string().optional() }),
   z.strictObject({ on_change: z.array(z.string().min(1)).min(1).max(100), debounce: Duration.optional() }),
+  z.strictObject({ on_idle: Duration }),
   z.strictObject({ on_hook: Name }),
   z.strictObject({ after: Name, on: z.enum(["success", "failure", "any"]).optional() }),
 ]);

@@ -1,4 +1,4 @@
-/** The event triggers of one project's jobs: watched files and hooks, while their jobs are enabled. */
+/** The event triggers of one project's jobs: watched files, idle time and hooks, while their jobs are enabled. */
 
 import type { LedgerRow } from "../plugin/index.ts";
 import { isScheduled, type StoredJob } from "./job.ts";
@@ -68,8 +68,10 @@ export class Triggers {
   }
 }
 
+const EVENTS = ["on_change", "on_idle", "on_hook"];
+
 function waitsForEvents(job: StoredJob): boolean {
-  return isScheduled(job) && ("on_change" in job.trigger || "on_hook" in job.trigger);
+  return isScheduled(job) && EVENTS.some((name) => name in job.trigger);
 }
 
 function keyOf({ trigger, name }: StoredJob): string {

@@ -82,6 +82,8 @@ export type JobTrigger =
   | { at: string; tz?: string }
   /** Globs below the project's folder. `debounce`: how long the files must be unchanged, by default 2s. */
   | { on_change: string[]; debounce?: string }
+  /** No run of the project has worked for this long; again once one has. */
+  | { on_idle: string }
   /** A name: lines of a FIFO and POST requests. */
   | { on_hook: string }
   /** The end of another job's run. `on`: which end, by default success. */

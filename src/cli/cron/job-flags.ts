@@ -20,6 +20,7 @@ export const JOB_FLAGS = {
   every: text("run in this interval, such as 15m: the same as SCHEDULE '@every 15m'", "DUR"),
   "on-change": list("run when files change that match this glob, relative to the project", "GLOB"),
   debounce: age("how long the files must be unchanged before it runs (default 2s)"),
+  "on-idle": age("run when no run of the project has worked for this long, and again once one has"),
   "on-hook": text("run for each line of the hook's FIFO, and each POST to its address", "HOOK"),
   after: text("run after the runs of this job", "JOB"),
   "after-end": choice("after which runs of that job (default success)", ["success", "failure", "any"]),
@@ -109,6 +110,7 @@ function triggerOf(flags: JobFlags, args: readonly string[]): { trigger: JobTrig
   if (flags.every !== undefined) given.push(["--every", { every: flags.every }]);
   if (at !== undefined) given.push(["--at", { at, ...zone }]);
   if (globs.length > 0) given.push(["--on-change", { on_change: globs, ...(debounce && { debounce }) }]);
+  if (flags["on-idle"] !== undefined) given.push(["--on-idle", { on_idle: flags["on-idle"] }]);
   if (hook !== undefined) given.push(["--on-hook", { on_hook: hook }]);
   if (after !== undefined) given.push(["--after", { after, ...(end && { on: end }) }]);
   const [only, ...more] = given;
@@ -131,7 +133,7 @@ function triggerOf(flags: JobFlags, args: readonly string[]): { trigger: JobTrig
   }
   if (second === undefined) {
     throw usageError(
-      `expected SCHEDULE and INTENT, such as rnix cron add '0 3 * * 1-5' "check the dependencies", or --at, --on-change, --on-hook or --after`,
+      `expected SCHEDULE and INTENT, such as rnix cron add '0 3 * * 1-5' "check the dependencies", or --at, --on-change, --on-idle, --on-hook or --after`,
     );
   }
   const [, every] = EVERY.exec(first.trim()) ?? [];

@@ -46,6 +46,7 @@ export function triggerText(trigger: JobTrigger): string {
   if ("every" in trigger) return `@every ${trigger.every}`;
   if ("at" in trigger) return `at ${trigger.at}`;
   if ("on_change" in trigger) return `on change of ${trigger.on_change.join(", ")}`;
+  if ("on_idle" in trigger) return `after ${trigger.on_idle} idle`;
   if ("on_hook" in trigger) return `on hook ${trigger.on_hook}`;
   const on = trigger.on === undefined || trigger.on === "success" ? "" : ` (${trigger.on})`;
   return `after ${trigger.after}${on}`;

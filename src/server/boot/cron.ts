@@ -39,8 +39,10 @@ export function openCron(parts: SchedulesParts): OpenedCron {
     opened ??= load();
     return (await opened).schedules;
   };
+  const worked = (pid: number): void => loaded?.worked(pid);
   const changed = (pid: number): void => {
     const { job, uuid } = port.kernel.processes.identity(pid);
+    worked(pid);
     if (job === null) return;
     loaded?.schedules.changed(uuid).catch((thrown: unknown) => logger.warn("schedules", String(thrown)));
   };
@@ -51,7 +53,7 @@ export function openCron(parts: SchedulesParts): OpenedCron {
       ),
     connect({ events, ...made }) {
       later = made;
-      events.add({ onSpawn: changed, onComplete: changed });
+      events.add({ onSpawn: changed, onStep: worked, onComplete: changed });
     },
     start() {
       if (!daemon || !existsSync(join(user.dataDir, CRON, "projects.json"))) return;

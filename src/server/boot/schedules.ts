@@ -5,6 +5,7 @@ import { CRON } from "../../cron/cron-folder.ts";
 import type { SchedulesPorts } from "../../cron/ports.ts";
 import { Schedules } from "../../cron/schedules.ts";
 import { SyscallError } from "../../plugin/index.ts";
+import type { Activity } from "../../run/live-event.ts";
 import { FileLock } from "../../store/files/file-lock.ts";
 import { deliver } from "../notify/deliver.ts";
 import type { SpawnPlan, SpawnPorts } from "../plan/plan-spawn.ts";
@@ -13,6 +14,7 @@ import type { Run } from "../records/recorded-run.ts";
 import { FileWatch } from "../schedule/file-watch.ts";
 import { runGate } from "../schedule/gate.ts";
 import { Hooks } from "../schedule/hooks.ts";
+import { IdleWatch } from "../schedule/idle-watch.ts";
 import { completeRequest } from "../schedule/job-request.ts";
 import { JobRuns } from "../schedule/job-runs.ts";
 import { notifyOf } from "../schedule/notify.ts";
@@ -44,8 +46,13 @@ export interface LaterParts {
 
 export interface MadeSchedules {
   schedules: Schedules;
+  /** A process has made a step, or has ended. */
+  worked(pid: number): void;
   close(): Promise<void>;
 }
+
+/** Kinds of activity in which a process waits for the user or another process. */
+const WAITS: readonly (Activity["kind"] | undefined)[] = ["input", "paused", "ask"];
 
 /** How long a change of the jobs waits for another one. */
 const LOCK_MS = 5000;
@@ -78,6 +85,7 @@ export function makeSchedules(
     now: () => clock.now(),
   });
   const closing = new AbortController();
+  const idle = new Set<{ dir: string; jobId: string; watch: IdleWatch }>();
   const programs = { clock, children, spillDir: join(user.dataDir, "tmp") };
   const hooks = new Hooks({
     ...programs,
@@ -117,6 +125,21 @@ export function makeSchedules(
     listen(job, project, events) {
       const { trigger } = job;
       if ("on_hook" in trigger) return hooks.open(job.id, trigger.on_hook, project, events);
+      if ("on_idle" in trigger) {
+        const watch = new IdleWatch(trigger, events, {
+          clock,
+          works: () => worksIn(port, project.dir, job.id),
+          warn: (text) => logger.warn(`job ${job.name}`, text),
+        });
+        const made = { dir: project.dir, jobId: job.id, watch };
+        idle.add(made);
+        return {
+          close() {
+            watch.close();
+            idle.delete(made);
+          },
+        };
+      }
       if (!("on_change" in trigger)) throw new SyscallError("INTERNAL", `${job.name} waits for no event.`);
       return new FileWatch(job.project, trigger, events, {
         clock,
@@ -131,6 +154,12 @@ export function makeSchedules(
   const schedules = new Schedules(ports);
   return {
     schedules,
+    worked(pid) {
+      if (idle.size === 0) return;
+      const { project } = port.kernel.processes.identity(pid);
+      const job = jobOf(port, pid);
+      for (const { dir, jobId, watch } of idle) if (dir === project && job !== jobId) watch.worked();
+    },
     async close() {
       // A delivery that is cut off counts as a try.
       const late = clock.timer(CLOSE_MS, () => closing.abort());
@@ -142,4 +171,26 @@ export function makeSchedules(
       hooks.close();
     },
   };
+}
+
+/** The job of the process's run or of one above it. */
+function jobOf({ kernel }: KernelPort, pid: number): string | undefined {
+  const byPid = new Map(kernel.processes.infos().map((info) => [info.pid, info]));
+  let at = byPid.get(pid);
+  while (at && !at.job) at = byPid.get(at.ppid);
+  return at?.job?.id;
+}
+
+/** Whether a run of the project works, other than those of the job. */
+function worksIn(port: KernelPort, project: string, jobId: string): boolean {
+  const { kernel } = port;
+  return kernel.processes
+    .infos()
+    .some(
+      (info) =>
+        info.project === project &&
+        info.state === "running" &&
+        !WAITS.includes(kernel.doing(info)?.kind) &&
+        jobOf(port, info.pid) !== jobId,
+    );
 }

@@ -443,3 +443,16 @@ test("the model's name is checked: against the service's list, or else with a wa
     "unknown",
   ]);
 });
+
+test("a job runs when its project is idle, once for each time, and the agent dream may be one", async () => {
+  await using machine = await machineWith({ work: [says("worked")], "Tidy the memory": [says("tidied")] });
+  const job = ["--on-idle", "1s", "--name", "dream", "--agent", "dream", "--budget-per-day", "100000"];
+  await machine.ok(["cron", "add", ...job, "Tidy the memory"]);
+  expect((await machine.ok(["cron", "list"])).stdout).toContain("after 1s idle");
+  const ran = (times: number) => (all: LedgerRow[]) =>
+    all.filter(({ state, cause }) => state === "ran" && cause?.startsWith("idle since ")).length === times;
+  for (const times of [1, 2]) {
+    await machine.ok(["spawn", "work"]);
+    await became(machine, "dream", ran(times));
+  }
+});
