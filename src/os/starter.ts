@@ -86,8 +86,7 @@ export class Starter {
     void end.promise.then(() => this.#remove(n));
     const isSent = out && err && sendDescriptors(this.#socket, [out.theirs, err.theirs]);
     for (const pipe of [out, err]) if (pipe) closeSync(pipe.theirs);
-    if (isSent) this.#send({ n, ...request });
-    else begun.resolve(null);
+    if (!isSent || !this.#deliver({ n, ...request })) begun.resolve(null);
     if (!(await settles(begun.promise, START_MS))) {
       this.#isLate = true;
       begun.resolve("gone");
@@ -129,6 +128,16 @@ export class Starter {
       if (pid !== undefined) signal(-pid, "SIGKILL");
       started("gone");
       exited({ code: null, signal: "SIGKILL" });
+    }
+  }
+
+  /** False: it has ended, and gets nothing any more. */
+  #deliver(message: StartMessage): boolean {
+    try {
+      this.#send(message);
+      return true;
+    } catch {
+      return false;
     }
   }
 

@@ -4,7 +4,6 @@ import { existsSync, lstatSync } from "node:fs";
 import { join } from "node:path";
 import { innerPath } from "../../lib/inner-path.ts";
 import { spawnError } from "../../os/spawn-error.ts";
-import { STARTER } from "../../os/starter-mode.ts";
 import { Starters } from "../../os/starters.ts";
 import { type ExecRequest, type ProgramGrants, SyscallError } from "../../plugin/index.ts";
 import { findRulePaths, type RulePaths } from "../../sandbox/file-rules.ts";
@@ -14,6 +13,7 @@ import { BINARY_DIR, protectedPaths, type SandboxScope, surroundings } from "../
 import { refusals, type SandboxView } from "../../sandbox/refusals.ts";
 import type { NamespaceOptions, RunNamespace, StartJoined } from "../../sandbox/run-namespace.ts";
 import { sandboxed } from "../../sandbox/sandbox.ts";
+import { STARTER } from "../../sandbox/starter-mode.ts";
 import type { KernelPorts } from "../kernel-ports.ts";
 import { fileRules } from "../permission/file-rules.ts";
 import type { Process } from "../process/process.ts";
