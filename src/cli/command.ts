@@ -51,7 +51,7 @@ interface CommandSpec<F extends Flags> extends Description {
   /** Runs the command and returns the exit code. Absent: a subcommand must be named. */
   run?(io: Io, flags: FlagValues<F>, args: string[]): Promise<number>;
   /** The files that it opens beside those of its flags, which say so themselves (`file`). */
-  files?(io: Io, args: string[]): NamedFiles | Promise<NamedFiles>;
+  files?(io: Io, args: string[], flags: FlagValues<F>): NamedFiles | Promise<NamedFiles>;
   refused?: Refused;
 }
 
@@ -75,7 +75,7 @@ export function defineCommand<const F extends Flags>(spec: CommandSpec<F>): Comm
         args = checkArguments(parsed.positionals, spec.args ?? []);
         if (files !== undefined || namesFile(spec.flags, parsed)) {
           const { requireFiles } = await import("./files/named-files.ts");
-          await requireFiles(io, spec.flags, parsed, async () => (await files?.(io, args)) ?? {});
+          await requireFiles(io, spec.flags, parsed, async () => (await files?.(io, args, flags)) ?? {});
         }
       } catch (error) {
         await spec.refused?.(io, error, parsed.values.get("output")?.at(-1));

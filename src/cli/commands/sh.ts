@@ -58,6 +58,8 @@ export default defineCommand({
     "Ctrl-C suspends the script; after that, or a kill -9, rnix resume PID runs no finished command twice.",
     "Exit codes: that of the last command; 2 for a line that can't be read, 126 for a refused command, 127 for an unknown one.",
   ],
+  // Its lines are shown where they are refused.
+  files: (_io, [file], { command }) => (command === undefined && file !== undefined ? { read: [file] } : {}),
   refused: printRefused,
   async run(io, flags, args) {
     if (flags.command === undefined && args.length === 0 && io.stdin.kind === "tty") return talk(io, flags);

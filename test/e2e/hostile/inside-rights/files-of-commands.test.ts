@@ -44,6 +44,8 @@ describe("what rnix writes and reads inside a run needs the right to it", () => 
       `${RNIX} plugins new made`,
       `${RNIX} agents new made`,
       `${RNIX} skills new made`,
+      `${RNIX} export 1 --html made`,
+      `${RNIX} export 1 --html ${out}/made`,
     ];
     const read = [
       `${SPAWN} --output-schema schema.json`,
@@ -53,6 +55,12 @@ describe("what rnix writes and reads inside a run needs the right to it", () => 
       `${RNIX} skills check .hidden`,
       `${RNIX} replay script.yaml`,
       `${RNIX} log --record .rnix`,
+      `${RNIX} sh script.yaml`,
+      `${RNIX} sh ${out}/secret.json`,
+      `${RNIX} workflow run ./script.yaml`,
+      `${RNIX} workflow run ${out}/secret.json`,
+      `${RNIX} compose up -f ${out}/secret.json`,
+      `${RNIX} compose graph -f script.yaml`,
     ];
     const commands = [...written, ...read];
     const results = await typed(machine, commands, [`Bash(${RNIX} *)`]);
