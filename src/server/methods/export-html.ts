@@ -3,6 +3,7 @@
 import { Page, Target } from "../../protocol/fields.ts";
 import { htmlHead, htmlStep } from "../records/run-html.ts";
 import { method } from "./method.ts";
+import { requireDescendant } from "./shared/find-own-run.ts";
 import { findRun, isLive, recordsOf, requireAgent } from "./shared/find-run.ts";
 import { receiptOf } from "./shared/receipt.ts";
 
@@ -17,8 +18,9 @@ interface HtmlPage {
 /** Exports a run as one HTML file, some steps at a time: the pages one after another are the file. */
 export const exportHtml = method({
   payload: () => Target().extend(Page()),
-  async handle({ after = 0, limit = PAGE, ...target }, services): Promise<HtmlPage> {
+  async handle({ after = 0, limit = PAGE, ...target }, services, caller): Promise<HtmlPage> {
     const found = await findRun(services, target);
+    requireDescendant(services, caller.unit(), found, "exported");
     requireAgent(found, "exported");
     const run = await recordsOf(services, found);
     const { info, records } = run;

@@ -40,6 +40,7 @@ describe("what rnix writes and reads inside a run needs the right to it", () => 
       `${SPAWN} --record ${out}/made`,
       `${RNIX} replay 1 --export made.yaml`,
       `${RNIX} test . --junit made`,
+      `${RNIX} export 1 --html made`,
       `${RNIX} init`,
       `${RNIX} plugins new made`,
       `${RNIX} agents new made`,
@@ -121,6 +122,22 @@ describe("what rnix writes and reads inside a run needs the right to it", () => 
     const commands = [`${SPAWN} --summary .rnix/made`, `${RNIX} init`, `${SPAWN} --summary made`];
     const results = await typed(machine, commands, ["Bash", "Write(src/**)"]);
     for (const result of results) expect(result).toContain("needs the right Write(");
+  });
+
+  test("a run exports itself, and no run that it did not start", async () => {
+    await using machine = prepared();
+    const rights = [`Bash(${RNIX} *)`, "Write", "Read"];
+    machine.write("taken.txt", "before");
+    await typed(machine, [`echo ${SECRET} >taken.txt`], ["Bash"]);
+    const [other, itself] = await typed(
+      machine,
+      [`${RNIX} export 1 --html other.html`, `${RNIX} export 2 --html itself.html`],
+      rights,
+    );
+    expect(other).toContain("was not spawned by the run that asks");
+    expect(machine.has("other.html")).toBe(false);
+    expect(itself).not.toContain("[exit code ");
+    expect(machine.read("itself.html")).toContain("parent task");
   });
 
   test("a run of --no-daemon has nobody to ask, and gets nothing written", async () => {
