@@ -67,6 +67,8 @@ describe("a command line without a command", () => {
     [["--agnet", "coder", "do it"], 'rnix spawn --agnet coder "do it"'],
     [["--continue"], "rnix chat --continue"],
     [["--agent", "coder"], "rnix chat --agent coder"],
+    [["-C", "/tmp", "spawn", "x"], "rnix spawn --cwd /tmp x"],
+    [["-C", "/tmp"], "rnix chat --cwd /tmp"],
     [["revert", "3"], "rnix undo 3"],
     [["show", "me", "the", "tests"], 'rnix "show me the tests"'],
     [["log", "the", "user", "out"], 'rnix "log the user out"'],

@@ -92,8 +92,12 @@ export function meantCommand(name: string, args: readonly string[], more: readon
   if (PRINT_FLAGS.has(name))
     return `; an intent needs no flag:${line(args.some(isSentence) ? "" : "spawn", args)}`;
   if (name.startsWith("-")) {
-    const command = args.some(isSentence) ? "spawn" : "chat";
-    return `; the command comes first:${line(command, [name, ...args])}`;
+    const named = args.find((arg) => Object.hasOwn(COMMANDS, arg));
+    const command = named ?? (args.some(isSentence) ? "spawn" : "chat");
+    // As git and make call it.
+    const flag = name === "-C" ? "--cwd" : name;
+    const others = named === undefined ? args : args.toSpliced(args.indexOf(named), 1);
+    return `; the command comes first:${line(command, [flag, ...others])}`;
   }
   if (args[0] === "daemon" && SUBCOMMANDS.daemon?.includes(name))
     return `; use:${line(`daemon ${name}`, [])}`;
