@@ -157,8 +157,7 @@ export class Children {
    * required. The program is registered before the first `await`, so an owner that ends later ends it too.
    */
   async exec(owner: ProgramOwner, request: ExecRequest): Promise<Child> {
-    if (this.#closing)
-      throw new SyscallError("CLOSED", "This kernel is shutting down and starts no more programs.");
+    this.#requireOpen();
     const { life } = request;
     if (typeof life === "string") {
       const starter = this.#starterFor(owner, request);
@@ -174,8 +173,7 @@ export class Children {
 
   /** Starts the program of a background unit: it prints into the open file `output`, and has no stdin. */
   startUnit(owner: ProgramOwner & UnitOwner, request: Omit<SpawnRequest, "life">): UnitChild {
-    if (this.#closing)
-      throw new SyscallError("CLOSED", "This kernel is shutting down and starts no more programs.");
+    this.#requireOpen();
     const child = this.#start(owner, { ...request, life: "process" }, "unit");
     return unitChild(child);
   }
@@ -186,8 +184,7 @@ export class Children {
     onMessage: (message: unknown) => void,
     confined?: readonly string[],
   ): ProgramChannel {
-    if (this.#closing)
-      throw new SyscallError("CLOSED", "This kernel is shutting down and starts no more programs.");
+    this.#requireOpen();
     const owner = { uuid: "", spillDir: "", confined: confined && { argv: confined } };
     const child = this.#start(
       owner,
@@ -206,6 +203,11 @@ export class Children {
       },
       memory: () => residentBytes(confined ? programInside(child.pid) : child.pid),
     };
+  }
+
+  #requireOpen(): void {
+    if (this.#closing)
+      throw new SyscallError("CLOSED", "This kernel is shutting down and starts no more programs.");
   }
 
   /** Asks the programs of a process's calls to go to the background. Returns how many do. */
@@ -384,7 +386,7 @@ export class Children {
     this.#groups.delete(uuid);
   }
 
-  /** Of the programs of a process, those of its calls in the same namespaces have a starter. */
+  /** For programs of calls. */
   #starterFor(owner: ProgramOwner, { argv, cwd, life, stdin, pty }: ExecRequest): Starter | undefined {
     const { uuid, confined } = owner;
     if (!confined?.starter || life !== "call" || stdin !== undefined || pty) return undefined;
@@ -403,7 +405,6 @@ export class Children {
     });
   }
 
-  /** null: it could not start it. */
   async #startBy(starter: Starter, owner: ProgramOwner, request: ExecRequest): Promise<RunningChild | null> {
     const { uuid, confined } = owner;
     const named = this.#name(owner, request, "call");
@@ -458,7 +459,7 @@ export class Children {
     return child;
   }
 
-  /** A new program: its names, and its line in the ledger. */
+  /** And its line in the ledger. */
   #name(
     owner: ProgramOwner & Partial<UnitOwner>,
     request: SpawnRequest,

@@ -31,6 +31,8 @@ interface ModelRequest {
 
 /** The services that methods use, created once by boot. */
 export interface Services {
+  /** Of a request: the run it comes from. */
+  viewer?(): string | undefined;
   kernel: KernelApi;
   history: History;
   collector: Pick<Collector, "collect">;

@@ -23,8 +23,12 @@ export function procDevice(source: ProcSource): Device {
       }
       const match = /^\/(\d+|self)\/(status|intent|context)$/.exec(subpath);
       const info = match ? source.info(match[1] === "self" ? process.pid : Number(match[1])) : undefined;
-      // A run sees the processes of its project; a user's own command sees all.
-      if (!match || !info || !(process.operator || info.project === project.dir)) {
+      // A run sees the processes of its project, in a sandbox those below it; a user's own command sees all.
+      const reader = source.info(process.pid);
+      let above = info;
+      while (reader && reader.sandbox !== "none" && above && above.pid !== reader.pid)
+        above = above.ppid === 0 ? undefined : source.info(above.ppid);
+      if (!match || !info || !above || !(process.operator || info.project === project.dir)) {
         throw new SyscallError(
           "NOT_FOUND",
           `/proc${subpath} does not exist. Expected /proc/{pid}/status, intent or context of a live process ("self" for your own), or /proc/llm.`,

@@ -28,10 +28,11 @@ export async function dispatch(
   const request = read(frame);
   if ("code" in request) return answer(peer, { ok: false, error: request });
   const { method, id } = request;
+  const unit = () => unitOf(request.unit);
   const call: Call = {
     payload: request.payload ?? {},
-    services,
-    caller: { unit: () => unitOf(request.unit), service, gone: peer.gone },
+    services: Object.create(services, { viewer: { value: unit } }),
+    caller: { unit, service, gone: peer.gone },
     peer,
     id,
     take,

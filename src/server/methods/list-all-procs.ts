@@ -2,8 +2,10 @@
 
 import { Listing } from "../../protocol/fields.ts";
 import type { ListedProc } from "../../protocol/methods.ts";
+import { isSelected } from "../records/run-selection.ts";
 import { method } from "./method.ts";
 import { listedProc } from "./shared/listed-proc.ts";
+import { visibleTo } from "./shared/visible-runs.ts";
 
 /** Lists the processes of this kernel and the ended runs on disk, filtered and by page. */
 export const listAllProcs = method({
@@ -15,6 +17,11 @@ export const listAllProcs = method({
     const { cwd, all_projects, ...query } = payload;
     const project = cwd === undefined || all_projects ? undefined : services.catalog.projectDir(cwd);
     const live = () => services.kernel.processes.listProcs();
+    const isVisible = visibleTo(services);
+    if (isVisible) {
+      const own = live().filter((info) => isVisible(info) && isSelected(info, query));
+      return { processes: own.map((info) => listedProc(services, info)), total: own.length, unreadable: [] };
+    }
     const { runs, total, unreadable } = await services.history.list({ ...query, cwd, project, live });
     return { processes: runs.map((info) => listedProc(services, info)), total, unreadable };
   },

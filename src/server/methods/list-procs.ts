@@ -8,6 +8,7 @@ import { isSelected } from "../records/run-selection.ts";
 import type { Services } from "../services.ts";
 import { method } from "./method.ts";
 import { listedProc } from "./shared/listed-proc.ts";
+import { visibleTo } from "./shared/visible-runs.ts";
 
 /**
  * Lists the processes of this kernel by PID. `waiting`: also suspended runs that it resumes by itself. `cwd`: only
@@ -23,7 +24,8 @@ export const listProcs = method({
     const processes = [...sleeping.filter(({ uuid }) => !held.has(uuid)), ...live].sort(
       (a, b) => a.pid - b.pid,
     );
-    const shown = page(await ofProject(processes, payload, services), payload);
+    const seen = processes.filter(visibleTo(services) ?? (() => true));
+    const shown = page(await ofProject(seen, payload, services), payload);
     return { processes: shown.map((info) => listedProc(services, info)) };
   },
 });

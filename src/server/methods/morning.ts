@@ -2,11 +2,12 @@
 
 import { z } from "zod";
 import type { ProcInfo } from "../../kernel/types.ts";
-import type { LedgerRow } from "../../plugin/index.ts";
+import { type LedgerRow, SyscallError } from "../../plugin/index.ts";
 import type { Services } from "../services.ts";
 import { method } from "./method.ts";
 import { openAsks } from "./shared/open-asks.ts";
 import { silentJobs } from "./shared/silent-jobs.ts";
+import { visibleTo } from "./shared/visible-runs.ts";
 
 /** Rows of the ledger and runs in one answer; the newest stay. */
 const MAX_ROWS = 2000;
@@ -38,6 +39,11 @@ interface InteractiveRuns {
 export const morning = method({
   payload: () => z.object({ since_ms: z.int().nonnegative() }),
   async handle({ since_ms }, services, caller) {
+    if (visibleTo(services))
+      throw new SyscallError(
+        "PERMISSION",
+        "A run in a sandbox sees no other runs, and so no morning of all.",
+      );
     const now = services.clock.now();
     const { schedules } = services;
     const jobs = (await schedules?.list({ all_projects: true })) ?? [];

@@ -72,7 +72,7 @@ describe.if(installed("bwrap"))("commands of a run in a sandbox, after its first
   test("go on without what starts them when a command ends that", async () => {
     await using machine = new Machine();
     const results = await run(machine, [
-      bash("kill -KILL $PPID; sleep 300"),
+      bash("sleep 0.2; kill -KILL $PPID; sleep 300"),
       bash("echo on"),
       bash("pgrep -x sleep || echo none"),
     ]);

@@ -70,7 +70,7 @@ test("Ctrl+B moves a running command to the background: its call returns, and it
   ]);
   await using terminal = await chat(machine);
   terminal.type(`start it${ENTER}`);
-  await terminal.until((text) => text.includes("first") && text.includes("ctrl-b: to the background"));
+  await terminal.until((text) => /^\W*first$/m.test(text) && text.includes("ctrl-b: to the background"));
   terminal.type(CTRL_B);
   await terminal.until((text) => text.includes("I go on") && /· 1 unit/.test(text) && EMPTY_LINE.test(text));
   expect(terminal.screen.text).toMatch(/unit b\w{8} \[local_bash\] started: wait for go/);

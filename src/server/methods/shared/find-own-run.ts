@@ -1,11 +1,11 @@
 /** Finds the process that a request acts on, and limits programs inside a run to that run and its descendants. */
 
-import type { ProcInfo } from "../../../kernel/types.ts";
 import { SyscallError } from "../../../plugin/index.ts";
 import type { Target } from "../../../protocol/methods.ts";
 import type { Caller } from "../../connection/caller.ts";
 import type { Services } from "../../services.ts";
 import { type FoundRun, findLiveRun, requireAgent } from "./find-run.ts";
+import { standsBelow } from "./visible-runs.ts";
 
 /**
  * Finds a process of this kernel or a record. Fails with PERMISSION for one that is not below `unit`, the run from which
@@ -44,7 +44,7 @@ export function requireDescendant(
   found: FoundRun,
   toDo: string,
 ): void {
-  if (unit === undefined || standsBelow(unit, found, system.kernel.processes.infos())) return;
+  if (unit === undefined || standsBelow(unit, found.info, system.kernel.processes.infos())) return;
   const { pid, uuid } = found.info;
   throw new SyscallError(
     "PERMISSION",
@@ -79,12 +79,4 @@ function unitOrUnknown(caller: Caller): string | undefined {
     if (thrown instanceof SyscallError) return undefined;
     throw thrown;
   }
-}
-
-/** An ended process counts as a descendant of its parent if that is alive. Each counts as its own descendant. */
-function standsBelow(unit: string, { info, live }: FoundRun, all: ProcInfo[]): boolean {
-  const parent = ({ ppid }: ProcInfo): ProcInfo | undefined => all.find(({ pid }) => pid === ppid);
-  let above = live ? info : all.find(({ uuid }) => uuid === info.parent_uuid);
-  while (above && above.uuid !== unit) above = parent(above);
-  return above !== undefined;
 }

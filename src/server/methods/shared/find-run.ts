@@ -15,6 +15,12 @@ export type FoundRun = { live: true; pid: PID; info: ProcInfo } | { live: false;
  * run is found by its earlier PIDs, too: a PID is never reused (design §2).
  */
 export async function findRun(system: Services, target: Target): Promise<FoundRun> {
+  const run = await find(system, target);
+  if (system.viewer) (await import("./visible-runs.ts")).requireVisible(system, run);
+  return run;
+}
+
+async function find(system: Services, target: Target): Promise<FoundRun> {
   if (target.uuid !== undefined) return byUuid(system, target.uuid.toLowerCase(), target.cwd);
   if (target.pid === undefined) {
     throw new SyscallError("INVALID", 'The request names no process: expected "pid" or "uuid".');
