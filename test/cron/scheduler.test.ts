@@ -609,9 +609,12 @@ test("two daemons: one runs the schedules, the other takes over when it ends", a
   const first = await world.start();
   const second = await world.start();
   expect([first.isReady, second.isReady]).toEqual([true, false]);
+  // The one whose work it waits for.
+  world.scheduler = first;
   await world.pass(2 * HOUR + MINUTE);
   expect(world.starts).toHaveLength(2);
   await first.close();
+  world.scheduler = second;
   await world.pass(HOUR);
   expect(second.isReady).toBe(true);
   expect(world.starts).toHaveLength(3);
