@@ -23,7 +23,12 @@ const OPTIONS = Object.fromEntries(
 /** Fails with INVALID for a wrong flag, and without an intent. */
 export function readSpawn(args: readonly string[]): { intent: string; options: AgentOptions } {
   try {
-    const { values, positionals } = parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true });
+    const { values, positionals, tokens } = parseArgs({
+      ...{ args: [...args], options: OPTIONS, allowPositionals: true },
+      strict: false,
+      tokens: true,
+    });
+    for (const token of tokens) if (token.kind === "option") requireFlag(token);
     const given = Object.entries(values).map(([flag, texts]) => {
       const name = NAMES.get(flag) ?? flag;
       return [name, valueOfFlag(name, Array.isArray(texts) ? texts.map(String) : [])];
@@ -36,6 +41,20 @@ export function readSpawn(args: readonly string[]): { intent: string; options: A
   } catch (thrown) {
     throw new SyscallError("INVALID", `spawn: ${messageOf(thrown)}`, { cause: thrown });
   }
+}
+
+/** The messages of the parser name flags of its own. */
+function requireFlag(token: { name: string; rawName: string; value?: string; inlineValue?: boolean }): void {
+  const { name, rawName, value, inlineValue } = token;
+  if (!NAMES.has(name)) {
+    const known = [...NAMES.keys()].map((flag) => `--${flag}`).join(", ");
+    throw new SyscallError("INVALID", `unknown flag ${rawName}; expected one of ${known}`);
+  }
+  if (value === undefined || (!inlineValue && value.startsWith("-")))
+    throw new SyscallError(
+      "INVALID",
+      `${rawName}: expected a value; write ${rawName}=VALUE if it begins with -`,
+    );
 }
 
 function valueOfFlag(name: string, texts: string[]): unknown {

@@ -69,6 +69,15 @@ describe("rnix sh", () => {
     expect(stdout).toContain("FIX EACH");
     expect(stdout).toContain("FIND FLAKY TESTS");
     expect(model.requests).toHaveLength(2);
+    for (const [line, message] of [
+      ["spawn x --provider p", "unknown flag --provider; expected one of --"],
+      ["spawn x --model --agent", "--model: expected a value"],
+      ["spawn x --model", "--model: expected a value"],
+    ] as const)
+      expect(await machine.run(["sh", "-c", line])).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining(`spawn: ${message}`),
+      });
     machine.write(
       "job.sh",
       `#!/usr/bin/env -S rnix sh
