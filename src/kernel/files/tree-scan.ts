@@ -100,7 +100,7 @@ export class TreeScan {
   #slices = new TimeSlices();
   /** Files that differ from the index, or did once. */
   readonly dirty = new Map<string, IndexEntry | undefined>();
-  /** Files that are neither in the index nor ignored, or were there once. */
+  /** Files that are neither in the index nor ignored, or once were: a run may ignore a file and change it. */
   readonly untracked = new Set<string>();
   /** What was ignored at the beginning; folders end with "/". */
   readonly #ignored = new Set<string>();
@@ -168,7 +168,6 @@ export class TreeScan {
     }
     await this.#read();
     if (!this.#rulesChanged()) return;
-    this.untracked.clear();
     this.unknown.clear();
     for (const folder of this.#folders.values()) {
       folder.others.clear();

@@ -74,10 +74,7 @@ export class TreeSnapshot {
     const known = this.#known.get(path);
     const entry = known?.entry ?? listing.entries.get(path);
     const version = listing.files.get(path);
-    let seen = version === DELETED ? null : await this.#read(path, entry);
-    // An untracked file that is no longer listed was deleted or is ignored now.
-    if (version === undefined && !entry && seen && known)
-      seen = { state: known.state ?? seen.state, usersName: null };
+    const seen = version === DELETED ? null : await this.#read(path, entry);
     const converted = this.#converted.get(path);
     const unkept = typeof converted === "number" && entry ? { ...entry, converted } : undefined;
     const older = known === undefined && seen !== null ? listing.isOlder(path) : false;

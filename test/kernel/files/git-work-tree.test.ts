@@ -266,7 +266,8 @@ describe("git runs", () => {
     expect(await list()).toEqual(["new/file.txt", "old.txt"]);
     expect(repo.ran).toHaveLength(1);
     repo.write("new/.gitignore", "file.txt\n!a.log\n");
-    expect(await list()).toEqual(["new/.gitignore", "new/a.log", "old.txt"]);
+    // One that is ignored only now is still looked at.
+    expect(await list()).toEqual(["new/.gitignore", "new/a.log", "new/file.txt", "old.txt"]);
     expect(repo.ran).toHaveLength(2);
     await tree.close();
   });

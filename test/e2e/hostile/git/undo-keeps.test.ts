@@ -95,6 +95,25 @@ describe("undo never takes what the user had", () => {
     ]);
   });
 
+  test.each([
+    ["at once", ["echo 'm*' >> .gitignore; echo run >> mine.txt"]],
+    ["in two steps", ["echo 'm*' >> .gitignore", "echo run >> mine.txt"]],
+    ["and removes it", ["echo 'm*' >> .gitignore; rm mine.txt"]],
+    ["and replaces it", ["echo 'm*' >> .gitignore; echo run > n; mv n mine.txt"]],
+  ])(
+    "a file that was not ignored comes back when the run ignores and changes it: %s",
+    async (_how, commands) => {
+      await using machine = new Machine({ git: true });
+      machine.write("a.txt", "a\n");
+      machine.commit("all");
+      machine.write("mine.txt", "mine\n");
+      const uuid = await played(machine, ...commands);
+      expect(await machine.run(["undo", uuid])).toMatchObject({ code: 0 });
+      expect(machine.read("mine.txt")).toBe("mine\n");
+      expect(machine.has(".gitignore")).toBe(false);
+    },
+  );
+
   test("permissions come back, and a pure chmod is a change", async () => {
     await using machine = new Machine({ git: true });
     for (const path of ["private.txt", "script.sh", "only.txt"]) machine.write(path, "a\n");
