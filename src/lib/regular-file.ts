@@ -18,15 +18,15 @@ interface RegularFile {
 
 /**
  * The whole file. Fails with INVALID if it is not a regular file or has more than `most` bytes, and with the
- * system's own error (ENOENT, EACCES) if it can't be opened.
+ * system's own error (ENOENT, EACCES) if it can't be opened. The result is a part of `reuse`, if the file fits into that.
  */
-export function readRegularSync(path: string, most: number): Buffer {
+export function readRegularSync(path: string, most: number, reuse?: Buffer): Buffer {
   // Opening a device can act on it: the type is checked before the open, and after it against a swap.
   requireRegular(path, statSync(path));
   const fd = openSync(path, OPEN_REGULAR);
   try {
     const { size } = requireRegular(path, fstatSync(fd));
-    const file = new BoundedBuffer(path, size, most);
+    const file = new BoundedBuffer(path, size, most, reuse);
     while (file.add(readSync(fd, file.next(), { position: file.length })));
     return file.bytes();
   } finally {
@@ -91,12 +91,12 @@ class BoundedBuffer {
   #buffer: Buffer;
   length = 0;
 
-  constructor(path: string, size: number, most: number) {
+  constructor(path: string, size: number, most: number, reuse?: Buffer) {
     this.#path = path;
     this.#most = most;
     this.#check(size);
     // One extra byte detects the end of the file without another allocation.
-    this.#buffer = Buffer.allocUnsafe((size || CHUNK) + 1);
+    this.#buffer = reuse && size < reuse.length ? reuse : Buffer.allocUnsafe((size || CHUNK) + 1);
   }
 
   /** The buffer for the next read. */

@@ -79,7 +79,7 @@ export function digestFile(file: string): string | null {
   const cached = digests.get(file);
   if (cached?.stamp === stamp) return cached.digest;
   // Reading a large file whole would block the daemon's thread.
-  const digest = stat.size > DIGESTED_BYTES ? digestText(stampText(stat)) : digestText(readBytes(file));
+  const digest = stat.size > DIGESTED_BYTES ? digestText(stampText(stat)) : digestBytes(file);
   if (stamp !== null) remember(digests, file, { stamp, digest });
   return digest;
 }
@@ -195,9 +195,18 @@ export function isClosedByOwner(folder: string, inside: string, uid: number): bo
 
 const digests = new Map<string, { stamp: string; digest: string }>();
 
-function readBytes(file: string, most = MAX_DIGESTED_BYTES): Buffer {
+/** The files of all plugins are read at once: a buffer for each would be garbage at once. */
+function digestBytes(file: string): string {
+  scratch ??= Buffer.allocUnsafeSlow(SCRATCH_BYTES);
+  return digestText(readBytes(file, MAX_DIGESTED_BYTES, scratch));
+}
+
+const SCRATCH_BYTES = 64 * 1024;
+let scratch: Buffer | undefined;
+
+function readBytes(file: string, most: number, reuse?: Buffer): Buffer {
   try {
-    return readRegularSync(file, most);
+    return readRegularSync(file, most, reuse);
   } catch (cause) {
     throw fileError(cause, file, "read");
   }

@@ -6,7 +6,7 @@ import { digestFile } from "../../config/files/file.ts";
 import { readRegularSync } from "../../lib/regular-file.ts";
 import type { EmbeddedPlugin } from "./embedded.ts";
 import type { PluginLayer } from "./report.ts";
-import { type PluginEntry, pluginEntries } from "./stock-files.ts";
+import { type FileDigest, type PluginEntry, pluginEntries } from "./stock-files.ts";
 
 interface Folder {
   path: string;
@@ -88,12 +88,23 @@ function nameFault(name: string, entry: string, other: string | undefined): stri
   return `It is not loaded, because ${other} is plugin ${name}. Remove or rename ${entry}.`;
 }
 
-/** Whether the files there are those of the embedded plugin of this name: then they are that plugin. */
-export function isEmbeddedCopy({ folder }: PluginLocation, embedded: EmbeddedPlugin | undefined): boolean {
-  return (
-    embedded?.files.every(({ path, digest }) => digestFile(`${folder}/${path}`) === `sha256:${digest}`) ??
-    false
-  );
+/** Leaves out the plugins whose files are those of the embedded plugin of the same name: they are that plugin. */
+export function withoutCopies(
+  found: readonly PluginLocation[],
+  embedded: (name: string) => EmbeddedPlugin | undefined,
+): PluginLocation[] {
+  // Plugins share files, and each run looks at all of them.
+  const seen = new Map<string, boolean>();
+  return found.filter(({ name, folder }) => {
+    const files = embedded(name)?.files ?? [];
+    const isSame = ({ path, digest }: FileDigest): boolean => {
+      const file = `${folder}/${path}`;
+      const same = seen.get(file) ?? digestFile(file) === `sha256:${digest}`;
+      seen.set(file, same);
+      return same;
+    };
+    return files.length === 0 || !files.every(isSame);
+  });
 }
 
 /**

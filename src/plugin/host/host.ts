@@ -7,7 +7,7 @@ import { readSchema } from "../../vfs/json-schema.ts";
 import { type Plugin, SyscallError } from "../index.ts";
 import type { DiskPlugin, DiskPorts, Loadable } from "./disk-plugin.ts";
 import { compiled, type EmbeddedPlugin, listDigest } from "./embedded.ts";
-import { besideBinary, findPlugins, isEmbeddedCopy, type PluginLocation, pluginFolders } from "./folders.ts";
+import { besideBinary, findPlugins, type PluginLocation, pluginFolders, withoutCopies } from "./folders.ts";
 import { type HostLease, leaseOf, type Mountable } from "./lease.ts";
 import { type Confine, type PluginSandbox, realTimers } from "./process-options.ts";
 import {
@@ -204,7 +204,9 @@ export class PluginHost {
       if (!loading?.held) return undefined;
       const { plugin } = loading.held;
       release = loading.held.release;
-      const config = pluginSettings(plugin, settings?.[plugin.name]);
+      const given = settings?.[plugin.name];
+      const config =
+        given === undefined && report.runs === "kernel" ? defaultsOf(plugin) : pluginSettings(plugin, given);
       if (report.runs === "worker") report.takes = await this.#stock.takenBy(plugin.name, plugin);
       Object.assign(report, { state: "loaded", ...declaredBy(plugin) });
       return { report, plugin, config, release };
@@ -227,7 +229,7 @@ export class PluginHost {
       plugin.retire();
       this.#disk.delete(key);
     }
-    return all.filter((one) => !isEmbeddedCopy(one, this.#stock.named(one.name)));
+    return withoutCopies(all, (name) => this.#stock.named(name));
   }
 
   /** A plugin of several projects has a process for each, where those are confined. */
@@ -292,6 +294,14 @@ function pluginSettings({ name, configSchema }: Plugin, part: unknown): unknown 
     "INVALID",
     `The settings of plugin ${name} in config.yaml do not fit its schema. ${issueText({ issues })}.`,
   );
+}
+
+/** The settings of a stock plugin for which nothing is set. Its schema is known to be right, and zod takes long to read it. */
+function defaultsOf({ configSchema }: Plugin): unknown {
+  if (!configSchema) return undefined;
+  const properties = "properties" in configSchema ? Object.entries(configSchema.properties ?? {}) : [];
+  const defaults = properties.map(([name, { default: value }]) => [name, value]);
+  return structuredClone(Object.fromEntries(defaults.filter(([, value]) => value !== undefined)));
 }
 
 /** Each run reads the settings of all its plugins; a plugin's schema stays the same object until it is loaded again. */
