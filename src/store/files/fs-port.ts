@@ -265,7 +265,10 @@ const CAUSES: Record<string, [Code, string]> = {
   EACCES: ["UNAVAILABLE", DENIED],
   EPERM: ["UNAVAILABLE", DENIED],
   EIO: ["UNAVAILABLE", "the disk reports a fault."],
-  ENOENT: ["UNAVAILABLE", "the folder does not exist."],
+  ENOENT: [
+    "UNAVAILABLE",
+    "the folder is gone. git clean -x removes it, for example; a program in a sandbox can not.",
+  ],
   EEXIST: ["INVALID", "a file of this name already exists."],
   ENOTDIR: ["INVALID", "a part of this path is a file where a folder is expected."],
   [NO_PLAIN_FILE]: ["INVALID", STRANGER],
