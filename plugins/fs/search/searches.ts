@@ -3,7 +3,7 @@
 import { SyscallError } from "rnix/plugin";
 import { throwIfAborted } from "../../_lib/cancelled.ts";
 import type { Allows } from "./permitted-files.ts";
-import { type SearchRequest, search } from "./search.ts";
+import type { SearchRequest } from "./search.ts";
 import { SearchWorker } from "./search-worker.ts";
 
 /** Workers at once: more do not make a disk quicker. */
@@ -31,7 +31,7 @@ export class Searches {
   async run(owner: string, request: SearchRequest, allows: Allows, signal: AbortSignal): Promise<string> {
     throwIfAborted(signal);
     // A copy of this plugin on disk has a Worker of its own already, which starts no further ones.
-    if (!Bun.isMainThread) return search(request, allows);
+    if (!Bun.isMainThread) return (await import("./search.ts")).search(request, allows);
     const worker = await this.#workerFor(owner, signal);
     try {
       return await worker.search(request, allows, signal);

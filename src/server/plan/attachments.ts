@@ -21,7 +21,7 @@ const MAX_IMAGE_BYTES = (5 * 1024 * 1024 * 3) / 4;
 const MAX_IMAGES = 20;
 const MAX_IMAGES_BYTES = 15 * 1024 * 1024;
 
-interface Attachments {
+export interface Attachments {
   /** Shown to the model with the intent; absent when nothing was attached. */
   text?: string;
   /** In the order in which the text names them. */

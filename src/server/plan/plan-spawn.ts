@@ -41,7 +41,7 @@ import { isLimited, withinParent } from "../../proxy/host-rules.ts";
 import { sandboxText } from "../../sandbox/level.ts";
 import type { SandboxProbe } from "../../sandbox/probe.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
-import { readAttachments } from "./attachments.ts";
+import type { Attachments } from "./attachments.ts";
 import { boundSecretsOf } from "./bound-secrets.ts";
 import { type GivenRules, narrowedServers } from "./narrowed-servers.ts";
 import { refuseRequest, requireCommands, requireValidSchema } from "./refuse-spawn.ts";
@@ -137,7 +137,7 @@ export async function planSpawn(
   const grounds = await groundsOf(request, unit, ports, known);
   const { parent, settings, agent, fileEnv } = grounds;
   const { project, handle, base, docFolder, sources, lease } = grounds.workspace;
-  const attached = await readAttachments(ports.clock, request.add ?? [], request.input);
+  const attached = await attachmentsOf(request, ports);
   const docNotices: string[] = [];
   const doc = loadProjectDoc(sources.project, docFolder, docNotices);
   const mcp = await mcpMounts(agent, {
@@ -424,4 +424,14 @@ function requestedOpts(request: PlacedSpawn) {
     detached,
     inputOrigin,
   } satisfies Partial<SpawnOpts>;
+}
+
+/** Most runs have none, and what reads them is loaded then only. */
+async function attachmentsOf(
+  { add = [], input }: Pick<PlacedSpawn, "add" | "input">,
+  { clock }: SpawnPorts,
+): Promise<Attachments> {
+  if (add.length === 0 && input === undefined) return { images: [], folders: [] };
+  const { readAttachments } = await import("./attachments.ts");
+  return readAttachments(clock, add, input);
 }
