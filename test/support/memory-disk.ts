@@ -178,7 +178,9 @@ export class MemoryDisk implements FsPort {
   }
 
   read(fd: number, into: Uint8Array, position: number): number {
-    return this.#file(fd).content.copy(into, 0, position, position + into.length);
+    const { content } = this.#file(fd);
+    // Behind the end there is nothing to read, as pread(2) says; Buffer.copy fails there.
+    return content.subarray(position, position + into.length).copy(into);
   }
 
   async readAsync(fd: number, into: Uint8Array, position: number): Promise<number> {
