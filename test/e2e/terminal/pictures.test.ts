@@ -2,6 +2,7 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { TerminalSession } from "../../support/terminal.ts";
+import { until } from "../../support/until.ts";
 import { binary } from "../support/binary.ts";
 import { Machine } from "../support/machine.ts";
 
@@ -153,6 +154,8 @@ test("the picture of all runs: one waits for an answer, one works with two agent
   ]);
   machine.write("go", "");
   await spawn("script.yaml", "--detach", "fix the failing test");
+  // Their numbers are in the picture.
+  await until(async () => (await machine.ok(["ps", "-a"])).stdout.split("\n").length > 6, "its two agents");
   await spawn("asks.yaml", "--detach", "publish it", "--ask", "Bash(git push *)", "--on-ask", "park");
   await using terminal = machine.terminal(["top"], { columns: 80, rows: 24 });
   const settled = [/Waiting for you 1/, /Agent Look/, /other .* Bash until/, /└.*completed/, /Done 1/];
