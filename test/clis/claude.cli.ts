@@ -253,7 +253,8 @@ describe("the claude CLI", () => {
       return turns[assistantMessages] ?? { fault: { kind: "hang" } };
     });
     const run = machine.start(["spawn", "--allow", "Write", "--allow", "Bash", "begin"]);
-    await until(() => machine.has("ran"));
+    // The shell opens the file before it writes.
+    await until(() => machine.has("ran") && machine.read("ran") !== "");
     process.kill(machine.daemonPid ?? 0, "SIGKILL");
     await run.done.catch(() => undefined);
     const [uuid = ""] = readdirSync(join(machine.project, ".rnix/data/steps"));
