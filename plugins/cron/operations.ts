@@ -1,13 +1,6 @@
 /** The operations that are written to /dev/cron, and what a read then returns. */
 
-import {
-  type JobInfo,
-  type JobRequest,
-  type JobTrigger,
-  type LedgerRow,
-  type Schedule,
-  SyscallError,
-} from "rnix/plugin";
+import { type JobInfo, type JobRequest, type LedgerRow, type Schedule, SyscallError } from "rnix/plugin";
 import { isObject } from "../_lib/is-object.ts";
 import { jsonObject } from "../_lib/json-object.ts";
 
@@ -65,15 +58,10 @@ export async function answer(text: string, schedule: Schedule): Promise<string> 
 async function create(input: Input, schedule: Schedule): Promise<string> {
   const { name, intent, agent, model, max_steps, max_tokens, max_cost, expires_at, replace } = input;
   const run = { agent, model, max_steps, context_budget: max_tokens, max_cost };
-  const added = await schedule.add({
-    name: String(name),
-    intent: String(intent),
-    trigger: triggerOf(input),
-    run: Object.fromEntries(Object.entries(run).filter(([, value]) => value !== undefined)),
-    ...(typeof expires_at === "string" && { expires_at }),
-    ...(replace === true && { replace }),
-  });
-  const { job, next, warnings } = added;
+  const trigger = triggerOf(input);
+  const { job, next, warnings } = await schedule.add(
+    jobOf({ name, intent, trigger, run, expires_at, replace }),
+  );
   const when = next.length === 0 ? "It runs at its event." : `Its next times: ${next.join(", ")}.`;
   return [
     `The job ${job.name} is scheduled. ${when}`,
@@ -88,7 +76,7 @@ function ends({ expires_at }: JobInfo): string[] {
 
 const TRIGGERS = ["cron", "every", "at", "on_change", "after"] as const;
 
-function triggerOf(input: Input): JobTrigger {
+function triggerOf(input: Input): object {
   const given = TRIGGERS.filter((name) => input[name] !== undefined);
   const [only] = given;
   if (only === undefined || given.length > 1) {
@@ -97,19 +85,8 @@ function triggerOf(input: Input): JobTrigger {
       `CronCreate: expected one of ${TRIGGERS.join(", ")}, got ${given.length === 0 ? "none" : given.join(" and ")}.`,
     );
   }
-  const tz = typeof input.tz === "string" ? { tz: input.tz } : {};
-  switch (only) {
-    case "cron":
-      return { cron: String(input.cron), ...tz };
-    case "every":
-      return { every: String(input.every) };
-    case "at":
-      return { at: String(input.at), ...tz };
-    case "on_change":
-      return { on_change: Array.isArray(input.on_change) ? input.on_change.map(String) : [] };
-    case "after":
-      return { after: String(input.after) };
-  }
+  const tz = input.tz !== undefined && (only === "cron" || only === "at") && { tz: input.tz };
+  return { [only]: input[only], ...tz };
 }
 
 function listText(jobs: readonly JobInfo[]): string {

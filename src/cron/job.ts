@@ -159,16 +159,7 @@ export function parseRequest(request: unknown): JobRequest {
 }
 
 /** The policies of a job, with durations in ms and the defaults filled in. */
-export interface Policies {
-  overlap: "skip" | "queue" | "replace" | "allow";
-  misfire: "none" | "one" | "all";
-  graceMs: number;
-  pauseAfter: number;
-  deadlineMs: number | null;
-  expectEveryMs: number | null;
-  expiresAt: number | null;
-  retry: { max: number; fromMs: number; toMs: number; safe: boolean } | null;
-}
+export type Policies = ReturnType<typeof readPolicies>;
 
 const policies = new WeakMap<StoredJob, Policies>();
 
@@ -178,7 +169,7 @@ export function policiesOf(job: StoredJob): Policies {
   return known;
 }
 
-function readPolicies(job: StoredJob): Policies {
+function readPolicies(job: StoredJob) {
   const ms = (text: string | undefined): number | null =>
     text === undefined ? null : parseDuration(text, MAX_AGE_MS);
   const { retry } = job;

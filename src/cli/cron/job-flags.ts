@@ -4,10 +4,10 @@ import { accessSync, constants, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { deliveryTarget } from "../../lib/delivery-target.ts";
-import { MAX_AGE_MS, parseDuration } from "../../lib/duration.ts";
+import { MAX_AGE_MS } from "../../lib/duration.ts";
 import type { JobRequest, JobTrigger } from "../../plugin/index.ts";
 import { usageError } from "../exit.ts";
-import { age, bool, choice, count, type FlagValues, limit, list, text } from "../flags.ts";
+import { age, bool, choice, count, type FlagValues, limit, list, milliseconds, text } from "../flags.ts";
 import type { Io } from "../io.ts";
 import { JOB_RUN_FLAGS, optionFields } from "../run-flags.ts";
 
@@ -166,18 +166,10 @@ function retryOf({ retry, backoff, safe }: JobFlags): JobRequest["retry"] {
     .split("..")
     .map((one) => one || undefined);
   for (const one of [from, to]) {
-    if (!isDuration(one))
+    if (!milliseconds(one, MAX_AGE_MS))
       throw usageError(`--backoff: expected two durations such as 1m..30m, got ${JSON.stringify(backoff)}`);
   }
   return { max: retry, from, to, ...(safe && { safe }) };
-}
-
-function isDuration(value: string): boolean {
-  try {
-    return parseDuration(value, MAX_AGE_MS) > 0;
-  } catch {
-    return false;
-  }
 }
 
 function pauseAfter(given: string | undefined): number | undefined {
@@ -190,8 +182,8 @@ function pauseAfter(given: string | undefined): number | undefined {
 }
 
 function expiry(given: string): string {
-  if (!isDuration(given)) return given;
-  return new Date(Date.now() + parseDuration(given, MAX_AGE_MS)).toISOString();
+  const ms = milliseconds(given, MAX_AGE_MS);
+  return ms ? new Date(Date.now() + ms).toISOString() : given;
 }
 
 function deliveries(io: Io, flags: JobFlags): JobRequest["deliver"] {
