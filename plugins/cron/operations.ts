@@ -56,11 +56,14 @@ export async function answer(text: string, schedule: Schedule): Promise<string> 
 }
 
 async function create(input: Input, schedule: Schedule): Promise<string> {
-  const { name, intent, agent, model, max_steps, max_tokens, max_cost, expires_at, replace } = input;
-  const run = { agent, model, max_steps, context_budget: max_tokens, max_cost };
-  const trigger = triggerOf(input);
+  const { agent, model, max_steps, max_tokens, max_cost, ...rest } = input;
+  const { cron, every, at, on_change, after, tz, ...options } = rest;
   const { job, next, warnings } = await schedule.add(
-    jobOf({ name, intent, trigger, run, expires_at, replace }),
+    jobOf({
+      ...options,
+      trigger: triggerOf({ cron, every, at, on_change, after }, tz),
+      run: { agent, model, max_steps, context_budget: max_tokens, max_cost },
+    }),
   );
   const when = next.length === 0 ? "It runs at its event." : `Its next times: ${next.join(", ")}.`;
   return [
@@ -74,19 +77,16 @@ function ends({ expires_at }: JobInfo): string[] {
   return expires_at === undefined ? [] : [`It ends at ${expires_at}.`];
 }
 
-const TRIGGERS = ["cron", "every", "at", "on_change", "after"] as const;
-
-function triggerOf(input: Input): object {
-  const given = TRIGGERS.filter((name) => input[name] !== undefined);
+function triggerOf(triggers: Input, tz: unknown): Input {
+  const given = Object.keys(triggers).filter((name) => triggers[name] !== undefined);
   const [only] = given;
   if (only === undefined || given.length > 1) {
     throw new SyscallError(
       "INVALID",
-      `CronCreate: expected one of ${TRIGGERS.join(", ")}, got ${given.length === 0 ? "none" : given.join(" and ")}.`,
+      `CronCreate: expected one of ${Object.keys(triggers).join(", ")}, got ${given.length === 0 ? "none" : given.join(" and ")}.`,
     );
   }
-  const tz = input.tz !== undefined && (only === "cron" || only === "at") && { tz: input.tz };
-  return { [only]: input[only], ...tz };
+  return { [only]: triggers[only], ...((only === "cron" || only === "at") && { tz }) };
 }
 
 function listText(jobs: readonly JobInfo[]): string {

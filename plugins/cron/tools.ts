@@ -1,6 +1,11 @@
 /** The tools of /dev/cron, as a model sees them. */
 
-import type { ToolDef } from "rnix/plugin";
+import { JOB_OPTIONS, type JobOption, type ToolDef } from "rnix/plugin";
+
+/** The options of a job that CronCreate takes. */
+const OPTIONS = Object.fromEntries(
+  Object.entries<JobOption>(JOB_OPTIONS).flatMap(([name, { tool }]) => (tool ? [[name, tool]] : [])),
+);
 
 const NAME = {
   type: "string",
@@ -36,7 +41,7 @@ export const TOOLS: ToolDef[] = [
         max_steps: { type: "integer", minimum: 1 },
         max_tokens: { type: "integer", minimum: 1, description: "Of each run and its children." },
         max_cost: { type: "number", exclusiveMinimum: 0, description: "USD of each run." },
-        expires_at: { type: "string", description: "When it ends, at most 30 days from now." },
+        ...OPTIONS,
         replace: { type: "boolean", description: "Change your job of this name." },
       },
       required: ["name", "intent"],

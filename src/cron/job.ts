@@ -70,7 +70,7 @@ const Fields = {
     .max(20)
     .optional(),
   expires_at: z.string().optional(),
-};
+} satisfies Record<keyof Omit<JobRequest, "replace">, z.ZodType>;
 
 const Request = z.lazy(() => z.strictObject({ ...Fields, replace: z.boolean().optional() }));
 

@@ -29,6 +29,7 @@ export * from "./visible.ts";
 
 export type * from "./ask.ts";
 export type * from "./history.ts";
+export * from "./job-options.ts";
 export type * from "./llm.ts";
 export type * from "./programs.ts";
 export type * from "./schedule.ts";

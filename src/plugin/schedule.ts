@@ -1,5 +1,7 @@
 /** The service `schedule`: jobs, which start runs at times or after events. */
 
+import type { JobOptions } from "./job-options.ts";
+
 /**
  * Scheduled jobs. Names are unique in a project. Fails with NOT_FOUND for an unknown name, and with PERMISSION for a change
  * that the process may not make: inside a run, a job of the user or of another run.
@@ -29,7 +31,7 @@ export interface Schedule {
 }
 
 /** A job as it is requested. Durations are texts such as `90s` or `1h30m`. */
-export interface JobRequest {
+export interface JobRequest extends JobOptions {
   /** Letters, digits, ".", "_" and "-". */
   name: string;
   trigger: JobTrigger;
@@ -39,36 +41,9 @@ export interface JobRequest {
    * has only the variables given for the job, and `env_names` names those to take from the user's environment.
    */
   run: Record<string, unknown>;
-  /** What happens to an instant while the run of an earlier one is live. By default skip. */
-  overlap?: "skip" | "queue" | "replace" | "allow";
-  /** What happens to instants later than `grace`: by default one run for all of them. */
-  misfire?: "none" | "one" | "all";
-  /** By default 1m. */
-  grace?: string;
   /** `max` further attempts, with growing waits between `from` and `to`. `safe`: also after calls that act. */
   retry?: { max: number; from: string; to: string; safe?: boolean };
-  /** The time from the instant in which its run must have ended, with all attempts. */
-  deadline?: string;
-  /** Tokens per day of the job's zone. */
-  budget_per_day?: number;
-  /** USD per day. */
-  max_cost_per_day?: number;
-  /** A shell command that decides first: another exit code than 0 skips the instant. */
-  if?: string;
-  /** The run gets the command's output as input. */
-  if_input?: boolean;
-  /** A shell command or an address: notified of failures, of a pause and of a block. */
-  on_failure?: string;
-  /** Without a successful run for this long the job is silent. */
-  expect_every?: string;
-  on_silence?: string;
-  /** Failures in a row after which the job is paused, by default 5; 0: never. */
-  pause_after?: number;
-  /** Each instant resumes one conversation instead of starting a new run. */
-  continue?: boolean;
   deliver?: JobDelivery[];
-  /** RFC 3339. Later instants are skipped. */
-  expires_at?: string;
   replace?: boolean;
 }
 

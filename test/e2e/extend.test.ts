@@ -13,6 +13,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { writeKeys } from "./support/keys-file.ts";
 import { Machine } from "./support/machine.ts";
 import { calls, says } from "./support/scenes.ts";
 import { RawClient } from "./support/wire.ts";
@@ -85,7 +86,7 @@ function expectAsDocumented(what: string, touched: string[]): void {
   for (const one of named) expect(touched.some((path) => path.startsWith(one))).toBe(true);
 }
 
-test("adding a driver, a kernel tool, a command, a method, a setting, a run option or an event changes the files that the table names", async () => {
+test("adding a driver, a kernel tool, a command, a method, a setting, an option of runs or of jobs, or an event changes the files that the table names", async () => {
   using checkout = new Checkout();
 
   checkout.add(
@@ -182,6 +183,14 @@ export default defineCommand({
   expectAsDocumented("a run option", checkout.touched());
 
   checkout.insert(
+    "src/plugin/job-options.ts",
+    "export const JOB_OPTIONS = {",
+    '  calm: { kind: "age", help: "how calm it is", policy: true, tool: { type: "string" } },',
+  );
+  checkout.insert("src/cron/job.ts", "const Fields = {", "  calm: Duration.optional(),");
+  expectAsDocumented("an option of jobs", checkout.touched());
+
+  checkout.insert(
     "src/run/step-schema.ts",
     "const KEPT_ENTRIES = [",
     '  z.object({ t: z.literal("hint"), ...Entry, text: z.string() }),',
@@ -233,6 +242,26 @@ export default defineCommand({
   const parent = (await run("ps", "-a")).stdout.match(/^ *(\d+).* parent/m)?.[1] ?? "";
   expect(await shown("resume", parent, "go on")).toMatchObject({ parent: 7 });
   expect((await run("show", parent)).stdout).toMatch(/fervor +7/);
+
+  // The new option of jobs comes from a flag or the tool; the service checks and stores it.
+  await machine.play({
+    planner: [calls(["CronCreate", { name: "own", intent: "x", every: "1h", calm: "2h" }]), says("done")],
+  });
+  writeKeys(machine);
+  machine.write(
+    join(machine.configDir, "agents/planner/agent.yaml"),
+    "name: planner\ndescription: Plans.\nallowed_tools: [CronCreate]\n",
+  );
+  machine.write(join(machine.configDir, "agents/planner/instructions.md"), "Plan.\n");
+  const job = ["cron", "add", "@every 1h", "x", "--name", "mine", "--calm"];
+  expect((await run(...job, "soon")).code).toBe(64);
+  expect((await run(...job, "3h")).code).toBe(0);
+  expect((await run("spawn", "planner", "--agent", "planner")).code).toBe(0);
+  expect(JSON.parse((await run("cron", "list", "--json")).stdout)).toMatchObject([
+    { name: "mine", calm: "3h" },
+    { name: "own", calm: "2h" },
+  ]);
+  expect((await run("cron", "show", "own")).stdout).toMatch(/policies +calm 2h/);
 
   // The new event is in the log of the ended run, and in the stream of its events.
   expect((await run("log", parent)).stdout).toContain("look here");

@@ -5,13 +5,40 @@ import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import { deliveryTarget } from "../../lib/delivery-target.ts";
 import { MAX_AGE_MS } from "../../lib/duration.ts";
-import type { JobRequest, JobTrigger } from "../../plugin/index.ts";
+import { objectOf } from "../../options/option-list.ts";
+import { JOB_OPTIONS, type JobOption, type JobRequest, type JobTrigger } from "../../plugin/index.ts";
 import { usageError } from "../exit.ts";
-import { age, bool, choice, count, type FlagValues, limit, list, milliseconds, text } from "../flags.ts";
+import { age, bool, choice, count, type FlagValues, limit, list, milliseconds, one, text } from "../flags.ts";
 import type { Io } from "../io.ts";
 import { JOB_RUN_FLAGS, optionFields } from "../run-flags.ts";
 
 const WHENS = ["always", "on-change", "on-failure"] as const;
+
+const OPTIONS = Object.entries<JobOption>(JOB_OPTIONS).map(([name, option]) => ({
+  name,
+  flag: name.replaceAll("_", "-"),
+  ...option,
+}));
+
+const RETRY_FLAGS = {
+  retry: count("further attempts after a failure, if no call of it has acted", "N"),
+  backoff: text("the wait before each attempt, growing between two durations (default 1m..30m)", "DUR..DUR"),
+  safe: bool("a run may be repeated even if its calls have acted"),
+};
+
+const DELIVERY_FLAGS = {
+  deliver: list(
+    "send the answer to a command, an address or a file (FILE replaces, '>>FILE' appends)",
+    "CMD|URL|FILE",
+  ),
+  "deliver-when": choice("which answers are sent (default always)", WHENS),
+};
+
+/** The flags that are shown after the one of an option. */
+const AFTER = new Map<string, object>([
+  ["grace", RETRY_FLAGS],
+  ["continue", DELIVERY_FLAGS],
+]);
 
 export const JOB_FLAGS = {
   name: text("the job's name; by default made from INTENT", "NAME"),
@@ -24,40 +51,30 @@ export const JOB_FLAGS = {
   "on-hook": text("run for each line of the hook's FIFO, and each POST to its address", "HOOK"),
   after: text("run after the runs of this job", "JOB"),
   "after-end": choice("after which runs of that job (default success)", ["success", "failure", "any"]),
-  overlap: choice("while an earlier run is live: skip (default), queue, replace it, or allow both", [
-    "skip",
-    "queue",
-    "replace",
-    "allow",
-  ]),
-  misfire: choice("for times that were missed: run none, one for all (default), or all", [
-    "none",
-    "one",
-    "all",
-  ]),
-  grace: age("how late a run still begins on time (default 1m)"),
-  retry: count("further attempts after a failure, if no call of it has acted", "N"),
-  backoff: text("the wait before each attempt, growing between two durations (default 1m..30m)", "DUR..DUR"),
-  safe: bool("a run may be repeated even if its calls have acted"),
-  deadline: age("from its time, by when it must have ended, with all attempts"),
-  "budget-per-day": count("maximum tokens of the job per day", "TOKENS"),
-  "max-cost-per-day": limit("maximum cost of the job per day", "USD", "dollars"),
-  "on-failure": text("notify this command or address of a failure, a pause and a block", "CMD|URL"),
-  "expect-every": age("without a successful run for this long, the job is silent"),
-  "on-silence": text("notify this command or address when it is silent", "CMD|URL"),
-  if: text("run this command first: unless it exits with 0, the time is skipped and costs nothing", "CMD"),
-  "if-input": bool("attach the output of --if to the run as its input"),
-  continue: bool("one conversation that each time resumes, instead of a new run"),
-  deliver: list(
-    "send the answer to a command, an address or a file (FILE replaces, '>>FILE' appends)",
-    "CMD|URL|FILE",
+  ...objectOf<typeof RETRY_FLAGS & typeof DELIVERY_FLAGS>(
+    OPTIONS.flatMap((option) => [
+      [option.flag, flagOf(option)] as const,
+      ...Object.entries(AFTER.get(option.name) ?? {}),
+    ]),
   ),
-  "deliver-when": choice("which answers are sent (default always)", WHENS),
-  "pause-after": text("failures in a row after which the job is paused (default 5), or never", "N"),
-  expires: text("when the job ends: a time, or a duration from now", "TIME|DUR"),
   replace: bool("change the job of this name; its history stays"),
   ...JOB_RUN_FLAGS,
 };
+
+function flagOf({ kind, help, choices = [] }: JobOption) {
+  const kinds = {
+    choice: () => choice(help, choices),
+    switch: () => bool(help),
+    age: () => age(help),
+    time: () => one(help, "TIME|DUR", {}, "some text", time),
+    command: () => text(help, "CMD"),
+    target: () => text(help, "CMD|URL"),
+    tokens: () => count(help, "TOKENS"),
+    dollars: () => limit(help, "USD", "dollars"),
+    pause: () => one(help, "N", {}, "a whole number from 1 to 1000, or never", pause),
+  };
+  return kinds[kind]();
+}
 
 type JobFlags = FlagValues<typeof JOB_FLAGS>;
 
@@ -72,28 +89,14 @@ export async function jobOf(io: Io, flags: JobFlags, args: readonly string[]): P
     // Each run takes them from the user's file.
     ...(env.passed.length > 0 && { env_names: env.passed }),
   };
-  const cost = flags["max-cost-per-day"];
   return {
     name: flags.name ?? nameFrom(intent),
     trigger,
     intent,
     run,
-    overlap: flags.overlap,
-    misfire: flags.misfire,
-    grace: flags.grace,
+    ...optionsOf(flags),
     retry: retryOf(flags),
-    deadline: flags.deadline,
-    budget_per_day: flags["budget-per-day"],
-    max_cost_per_day: cost === "unlimited" ? undefined : cost,
-    if: flags.if,
-    if_input: flags["if-input"] || undefined,
-    on_failure: flags["on-failure"],
-    expect_every: flags["expect-every"],
-    on_silence: flags["on-silence"],
-    pause_after: pauseAfter(flags["pause-after"]),
-    continue: flags.continue || undefined,
     deliver: deliveries(io, flags),
-    expires_at: flags.expires === undefined ? undefined : expiry(flags.expires),
     replace: flags.replace || undefined,
   };
 }
@@ -172,18 +175,26 @@ function retryOf({ retry, backoff, safe }: JobFlags): JobRequest["retry"] {
   return { max: retry, from, to, ...(safe && { safe }) };
 }
 
-function pauseAfter(given: string | undefined): number | undefined {
-  if (given === undefined) return undefined;
+function pause(given: string): number | undefined {
   if (given === "never") return 0;
-  if (/^\d+$/.test(given) && Number(given) > 0 && Number(given) <= 1000) return Number(given);
-  throw usageError(
-    `--pause-after: expected a whole number from 1 to 1000, or never, got ${JSON.stringify(given)}`,
-  );
+  const number = /^\d+$/.test(given) ? Number(given) : 0;
+  return number > 0 && number <= 1000 ? number : undefined;
 }
 
-function expiry(given: string): string {
+function time(given: string): string | undefined {
   const ms = milliseconds(given, MAX_AGE_MS);
-  return ms ? new Date(Date.now() + ms).toISOString() : given;
+  return ms ? new Date(Date.now() + ms).toISOString() : given || undefined;
+}
+
+/** The options that the flags give. A switch that is off and `unlimited` are the default. */
+function optionsOf(flags: JobFlags): Partial<JobRequest> {
+  const given = new Map<string, unknown>(Object.entries(flags));
+  return objectOf(
+    OPTIONS.map(({ name, flag, kind }) => {
+      const value = given.get(flag);
+      return [name, value === false || (kind === "dollars" && value === "unlimited") ? undefined : value];
+    }),
+  );
 }
 
 function deliveries(io: Io, flags: JobFlags): JobRequest["deliver"] {

@@ -2,7 +2,7 @@
 
 import { formatDuration, MAX_AGE_MS, parseDuration } from "../../lib/duration.ts";
 import { localZone } from "../../lib/time-zone.ts";
-import type { HookAddress, JobInfo } from "../../plugin/index.ts";
+import { type HookAddress, JOB_OPTIONS, type JobInfo, type JobOption } from "../../plugin/index.ts";
 import { formatCost, formatCount, printable } from "../output/format.ts";
 import type { Style } from "../output/style.ts";
 import { distance, instantText, triggerText, zoneOf } from "./when.ts";
@@ -30,12 +30,12 @@ export function stateText({ state, reason }: JobInfo): string {
 /** Everything that was set, as "name value" pairs. */
 export function jobFields(job: JobInfo): [string, string][] {
   const { creator, run, retry, deliver = [] } = job;
+  const given = new Map<string, unknown>(Object.entries(job));
   const cost = (usd: unknown): string | undefined => (typeof usd === "number" ? formatCost(usd) : text(usd));
   const policies = [
-    job.overlap && `overlap ${job.overlap}`,
-    job.misfire && `misfire ${job.misfire}`,
-    job.grace && `grace ${job.grace}`,
-    job.deadline && `deadline ${job.deadline}`,
+    ...Object.entries<JobOption>(JOB_OPTIONS).map(
+      ([name, { policy }]) => policy && given.has(name) && `${name.replaceAll("_", " ")} ${given.get(name)}`,
+    ),
     retry && `retry ${retry.max}, ${short(retry.from)}..${short(retry.to)}${retry.safe ? ", safe" : ""}`,
     job.pause_after !== undefined && `pause after ${job.pause_after === 0 ? "never" : job.pause_after}`,
     job.continue && "one conversation",
