@@ -67,12 +67,9 @@ async function acquire(ports: DaemonPorts): Promise<Lock | "already running" | "
   }
 }
 
-/** Whether the daemon must stay: also for a run that is to be woken at a time. */
-function isBusy({ kernel, init, recovery, cron, waker }: Services, server: Server): boolean {
-  const comingUp = init.starting || recovery.busy;
-  return (
-    kernel.processes.count > 0 || server.connections > 0 || comingUp || cron.busy || waker?.busy === true
-  );
+/** Whether the daemon must stay without work: for a schedule, or a run that is to be woken at a time. */
+function isNeeded({ init, recovery, cron, waker }: Services): boolean {
+  return init.starting || recovery.busy || cron.busy || waker?.busy === true;
 }
 
 interface StopOptions {
@@ -104,6 +101,7 @@ class Daemon {
     const { paths, clock, idle, logger } = this.#ports;
     const loopDelay = new LoopDelay(clock);
     let idleStop: IdleStop | undefined;
+    let gcHint: GcHint | undefined;
     const unlisten = this.#ports.onSignal((now) => this.#stop(now));
     try {
       this.#endpoint.claim();
@@ -111,18 +109,14 @@ class Daemon {
       this.#booted = booted;
       const server = new Server(booted.system);
       this.#server = server;
-      const tidy = new GcHint();
-      idleStop = new IdleStop({
-        clock,
-        afterMs: idle.afterMs,
-        everyMs: idle.everyMs,
-        busy: () => isBusy(booted.system, server),
-        stop: () => this.#retire(),
-      });
+      const works = (): boolean => booted.system.kernel.processes.count > 0 || server.connections > 0;
+      const busy = (): boolean => works() || isNeeded(booted.system);
+      gcHint = new GcHint({ clock, works });
+      idleStop = new IdleStop({ clock, ...idle, busy, stop: () => this.#retire() });
       this.#accept = (stream) => {
         server.accept(stream, () => descriptorOf(stream));
         stream.once("close", () => {
-          tidy.served();
+          gcHint?.served();
           idleStop?.needed();
         });
       };
@@ -142,6 +136,7 @@ class Daemon {
     } finally {
       unlisten();
       idleStop?.close();
+      gcHint?.close();
       loopDelay.close();
       await this.#endpoint.release();
     }
