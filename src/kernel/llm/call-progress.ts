@@ -11,7 +11,7 @@ import type { SlotWait } from "./key-limiter.ts";
 import type { GateObserver, Retry, SlotLease } from "./model-gate.ts";
 import { NO_RETRY, type RetryLimits, retryLimitsOf } from "./retry.ts";
 
-interface ReportedCall {
+export interface ReportedCall {
   charge: CallCharge;
   /** The tool calls of a program that acts as the model. */
   programCalls: ProgramToolCalls | undefined;

@@ -10,11 +10,10 @@ import type { Io } from "../tiers/io.ts";
 import { ProgramToolCalls, type ProgramTurn } from "../tools/program-tool-calls.ts";
 import type { ProviderChoice, SuspendCause } from "../types.ts";
 import { CallCharge } from "./call-charge.ts";
-import { CallProgress } from "./call-progress.ts";
+import { CallProgress, type ReportedCall } from "./call-progress.ts";
 import { Fallback } from "./fallback.ts";
-import type { ModelRequest } from "./model-device.ts";
-import { ModelDeviceFile } from "./model-device.ts";
-import type { GateObserver, Retry } from "./model-gate.ts";
+import { ModelDeviceFile, type ModelRequest } from "./model-device.ts";
+import type { Retry } from "./model-gate.ts";
 import { isRetryable, outageWaitMs, RetrySchedule, retryLimitsOf } from "./retry.ts";
 
 const READ_LENGTH = 1024 * 1024;
@@ -41,6 +40,25 @@ interface AnswerOptions {
   optional?: true;
 }
 
+/** One request to the model. A call makes several if the run gets another key or model. */
+interface Attempt extends ReportedCall {
+  request: ModelRequest;
+  options: AnswerOptions;
+  progress: CallProgress;
+}
+
+/** How an attempt ended. */
+type AttemptEnd =
+  /** `begins`: the program had recorded all its steps, so the answer is a step of its own. */
+  | { kind: "answered"; answer: LLMAnswer; begins: boolean }
+  /** The run has another key or model: the same step asks again. */
+  | { kind: "recovered" }
+  /** The answer broke off after tool calls, which the next request contains. `retry`: when the same model is asked. */
+  | { kind: "brokeOff"; retry?: Retry }
+  /** A step of the program was the last one that is wanted. */
+  | { kind: "stopped" }
+  | { kind: "failed"; error: unknown };
+
 /**
  * Calls the model of one process, one call at a time: reserves the call's budget, makes the call through the gate
  * that all processes share, and charges what it used, also if it fails.
@@ -48,38 +66,24 @@ interface AnswerOptions {
 export class ModelCall {
   readonly #parts: Io;
   readonly #proc: Process;
-  readonly #device: ModelDeviceFile;
   readonly #fallback: Fallback;
-  #cutByBudget = false;
-  #paid = noUsage();
-  #programCalls: ProgramToolCalls | undefined;
-  #callsTools: boolean | undefined;
   /** Set while calls break off one after another after the program called a tool. */
   #breaks: RetrySchedule | undefined;
-  #optional = false;
+  /** What the last attempt was charged. */
+  paid = noUsage();
+  /** The last answer's output limit was lowered to fit the budget. */
+  cutByBudget = false;
 
   constructor(parts: Io, proc: Process) {
     this.#parts = parts;
     this.#proc = proc;
     this.#fallback = new Fallback(parts, proc);
-    this.#device = new ModelDeviceFile(parts.files, proc);
-  }
-
-  /** What the last attempt was charged. */
-  get paid(): Usage {
-    return this.#paid;
   }
 
   /** Takes another model or effort for the next call. Fails, and changes nothing, if it can't be used. */
   async change(provider: ProviderChoice | undefined, effort: Effort | undefined): Promise<void> {
     await this.#fallback.change(provider, effort);
-    this.#callsTools = undefined;
     this.#breaks = undefined;
-  }
-
-  /** The last answer's output limit was lowered to fit the budget. */
-  get cutByBudget(): boolean {
-    return this.#cutByBudget;
   }
 
   /** One complete answer that is not a step, from a model that may call no tools itself. Throws as `converse` does. */
@@ -100,99 +104,100 @@ export class ModelCall {
     events: AnswerEvents,
     options: AnswerOptions = {},
   ): Promise<LLMAnswer | undefined> {
-    for (let begun = false; ; begun = true) {
+    for (let begins = options.steps !== 0; ; begins = false) {
       const { provider, effort } = this.#proc.model;
       const sent = { ...request, model: provider.model, effort: request.effort && effort };
-      const answer = await this.#attempt(sent, events, begun, options);
-      if (answer !== CALL_AGAIN) return answer;
+      const attempt = await this.#begin(sent, begins, events, options);
+      const end = await this.#run(attempt);
+      switch (end.kind) {
+        case "recovered":
+          continue;
+        case "failed":
+          throw end.error;
+        case "stopped":
+          return undefined;
+        case "brokeOff":
+          if (!end.retry) return undefined;
+          attempt.progress.onRetry(end.retry);
+          await sleep(this.#proc.clock, end.retry.delayMs, this.#proc.work.signal);
+          return undefined;
+        case "answered":
+          attempt.progress.arrived("");
+          if (end.begins) events.begin();
+          return end.answer;
+      }
     }
   }
 
-  async #attempt(
+  /** Reserves the attempt's budget, begins its step, and lets a program that is the model call tools. */
+  async #begin(
     request: ModelRequest,
+    begins: boolean,
     events: AnswerEvents,
-    begun: boolean,
     options: AnswerOptions,
-  ): Promise<LLMAnswer | undefined | typeof CALL_AGAIN> {
-    this.#optional = options.optional === true;
-    const charge = new CallCharge(this.#proc, await this.#reserve(request, options));
-    if (!begun && options.steps !== 0) events.begin();
-    this.#device.reads = 0;
-    this.#device.readBytes = 0;
-    this.#programCalls = this.#acceptCalls(events, charge);
-    this.#proc.model.served = this.#programCalls;
-    const call = { charge, programCalls: this.#programCalls, optional: this.#optional };
-    const progress = new CallProgress(this.#parts, this.#proc, call);
-    let answer: LLMAnswer | undefined;
-    let end: Ending;
-    let again = false;
-    let retry: Retry | undefined;
-    try {
-      answer = await this.#call(request, progress, options);
-      this.#breaks = undefined;
-      this.#proc.model.outageWaitMs = undefined;
-      this.#fallback.reset();
-      this.#learn(request, charge.attempt);
-    } catch (thrown) {
-      retry = this.#retryAfterBreak(thrown);
-      again = retry === undefined && (await this.#recover(thrown));
-      end = { error: retry || again ? undefined : this.#failed(thrown) };
-    }
-    again &&= !this.#programCalls?.hasCalled;
-    const settled = await this.#settle();
-    end ??= settled;
-    const further = charge.isPaid;
-    // A step that is interrupted before its answer begins does not count.
-    const isNone = again || (this.#proc.work.interrupted && !answer && this.#proc.work.arriving === "");
-    const usage = this.#pay(charge, answer?.usage, isNone ? 0 : options.steps);
-    this.#paid = usage;
-    if (again) return CALL_AGAIN;
-    if (end?.error !== undefined) throw end.error;
-    if (retry) {
-      progress.onRetry(retry);
-      await sleep(this.#proc.clock, retry.delayMs, this.#proc.work.signal);
-    }
-    if (end || !answer) return undefined;
-    progress.arrived("");
-    if (!this.#programCalls) return answer;
-    if (further) events.begin();
-    return {
-      ...answer,
-      ...this.#lastTurn(answer),
-      usage,
-      tokens_used: usage.input_tokens + usage.output_tokens,
-    };
-  }
-
-  /** A program reports its usage of all turns together: neither the estimate nor the conversation's size is in it. */
-  #learn(request: ModelRequest, { input_tokens, output_tokens }: Readonly<Usage>): void {
-    const proc = this.#proc;
-    if (!this.#programCalls) proc.model.estimate.learn(request, input_tokens);
-    if (!this.#optional && input_tokens > 0)
-      proc.run.contextTokens = this.#programCalls ? null : input_tokens + output_tokens;
-  }
-
-  /** Whether the model is a program that calls tools itself. */
-  #runsTools(): boolean {
+  ): Promise<Attempt> {
     const { model, spec } = this.#proc;
-    this.#callsTools ??= spec.namespace.resolve(model.provider.device).entry.needs.includes("tools");
-    return this.#callsTools;
+    const isProgram = spec.namespace.resolve(model.provider.device).entry.needs.includes("tools");
+    const charge = new CallCharge(this.#proc, await this.#reserve(request, isProgram, options));
+    if (begins) events.begin();
+    const programCalls = events.called && isProgram ? this.#acceptCalls(events, charge) : undefined;
+    this.#proc.model.served = programCalls;
+    const call = { charge, programCalls, optional: options.optional === true };
+    return { ...call, request, options, progress: new CallProgress(this.#parts, this.#proc, call) };
   }
 
-  /** Accepts no more tool calls of the program, and waits for those under way. */
-  async #settle(): Promise<Ending> {
-    this.#proc.model.served = undefined;
+  /** Makes the attempt and charges it. */
+  async #run(attempt: Attempt): Promise<AttemptEnd> {
+    const { charge, programCalls, options } = attempt;
+    const { work } = this.#proc;
+    const end = await this.#send(attempt);
+    const settled = await this.#settle(programCalls);
+    const begins = charge.isPaid;
+    const answer = end.kind === "answered" ? end.answer : undefined;
+    // A step that is interrupted before its answer begins does not count.
+    const isNone = end.kind === "recovered" || (work.interrupted && !answer && work.arriving === "");
+    this.paid = this.#pay(charge, answer?.usage, isNone ? 0 : options.steps);
+    if (!answer) return end;
+    if (settled || !programCalls) return settled ?? end;
+    // The last turn of a program: what came after its last tool call.
+    const { text, reasoning } = programCalls.turnText;
+    const tokens_used = this.paid.input_tokens + this.paid.output_tokens;
+    const last = { content: text || answer.content, reasoning: reasoning || undefined };
+    return { kind: "answered", answer: { ...answer, ...last, usage: this.paid, tokens_used }, begins };
+  }
+
+  async #send(attempt: Attempt): Promise<AttemptEnd> {
+    const { request, charge, programCalls, optional } = attempt;
+    const { model, run, work } = this.#proc;
     try {
-      await this.#programCalls?.settle();
-      return undefined;
+      const answer = await this.#call(attempt);
+      this.#breaks = undefined;
+      model.outageWaitMs = undefined;
+      this.#fallback.reset();
+      // A program reports its usage of all turns together: neither the estimate nor the conversation's size is in it.
+      const { input_tokens, output_tokens } = charge.attempt;
+      if (!programCalls) model.estimate.learn(request, input_tokens);
+      if (!optional && input_tokens > 0)
+        run.contextTokens = programCalls ? null : input_tokens + output_tokens;
+      return { kind: "answered", answer, begins: false };
     } catch (thrown) {
-      return { error: thrown === STOP ? undefined : asRunError(thrown) };
+      const retry = this.#retryAfterBreak(thrown, programCalls);
+      if (retry) return { kind: "brokeOff", retry };
+      const mayRecover = !optional && !programCalls?.stopped && !work.interrupted;
+      if (!mayRecover || !(await this.#fallback.recover(thrown))) return this.#failed(thrown, attempt);
+      this.#breaks = undefined;
+      return { kind: programCalls?.hasCalled ? "brokeOff" : "recovered" };
     }
   }
 
-  /** Lets a program that is the model call tools; each of its turns is a step. */
-  #acceptCalls(events: AnswerEvents, charge: CallCharge): ProgramToolCalls | undefined {
-    if (!events.called || !this.#runsTools()) return undefined;
+  /** Accepts no more tool calls, and waits for those under way: they may end the answer. */
+  async #settle(programCalls: ProgramToolCalls | undefined): Promise<AttemptEnd | undefined> {
+    this.#proc.model.served = undefined;
+    return programCalls?.settle().then(() => undefined, endedBy);
+  }
+
+  /** Accepts the tool calls of a program; each of its turns is a step. */
+  #acceptCalls(events: AnswerEvents, charge: CallCharge): ProgramToolCalls {
     return new ProgramToolCalls(this.#parts, this.#proc, {
       called: (text, reasoning) => events.called?.(text, reasoning),
       ended: (turn) => {
@@ -207,59 +212,57 @@ export class ModelCall {
   }
 
   /** Reserves the call's budget, and lowers its output limit to what is left. Throws if the call does not fit. */
-  async #reserve(request: ModelRequest, { steps, optional }: AnswerOptions): Promise<CallBudget> {
-    const { spec, model, work } = this.#proc;
-    const { provider, estimate } = model;
-    const input = estimate.of(request);
-    if (!optional) this.#proc.run.contextTokens = this.#runsTools() ? null : input;
+  async #reserve(
+    request: ModelRequest,
+    isProgram: boolean,
+    { steps, optional }: AnswerOptions,
+  ): Promise<CallBudget> {
+    const { spec, model, work, run } = this.#proc;
+    const input = model.estimate.of(request);
+    if (!optional) run.contextTokens = isProgram ? null : input;
     // A program makes its own model requests: it gets their maximum number.
-    const turns = this.#runsTools() ? spec.budget.left("steps") : Infinity;
+    const turns = isProgram ? spec.budget.left("steps") : Infinity;
     if (turns >= 1 && turns < Infinity) request.max_turns = turns;
     const onWait = (): void =>
       this.#parts.watchers.doing(this.#proc, "slot", "waiting for budget that other calls have reserved");
-    const reserving = reserveCall(spec.budget, request, provider, work.signal, { input, steps, onWait });
+    const reserving = reserveCall(spec.budget, request, model.provider, work.signal, {
+      input,
+      steps,
+      onWait,
+    });
     const budget = requireBudget(await reserving);
-    this.#cutByBudget = budget.lowered;
+    this.cutByBudget = budget.lowered;
     if (budget.maxOutput !== undefined) request.max_output = budget.maxOutput;
     return budget;
   }
 
-  #call(request: ModelRequest, observer: GateObserver, { totalMs }: AnswerOptions): Promise<LLMAnswer> {
+  #call({ request, programCalls, progress, options }: Attempt): Promise<LLMAnswer> {
     const { debug, gate } = this.#parts;
     const proc = this.#proc;
+    const device = new ModelDeviceFile(this.#parts.files, proc);
     const { limits } = proc.spec.opts;
     const gateOptions = {
-      signal: this.#programCalls?.signal ?? proc.work.signal,
+      signal: programCalls?.signal ?? proc.work.signal,
       clock: proc.clock,
-      totalMs: totalMs ?? limits.model_timeout,
+      totalMs: options.totalMs ?? limits.model_timeout,
       idleMs: limits.model_idle_timeout,
       patienceMs: limits.model_wait,
       provider: proc.model.provider,
       tree: proc.spec.tree,
-      observer,
+      observer: progress,
     };
     return debug.call(
       proc,
       "Read",
       { fd: proc.model.fd, length: READ_LENGTH },
-      () => gate.call(proc.model.provider.gateKey, this.#device, request, gateOptions),
-      () => ({ bytes: this.#device.readBytes, pieces: this.#device.reads }),
+      () => gate.call(proc.model.provider.gateKey, device, request, gateOptions),
+      () => ({ bytes: device.readBytes, pieces: device.reads }),
     );
   }
 
-  /** Tries another key or model. */
-  async #recover(thrown: unknown): Promise<boolean> {
-    if (this.#optional || this.#programCalls?.stopped || this.#proc.work.interrupted) return false;
-    if (!(await this.#fallback.recover(thrown))) return false;
-    this.#callsTools = undefined;
-    this.#breaks = undefined;
-    return true;
-  }
-
   /** If a program broke off after it called tools, the same model is asked again with their results. */
-  #retryAfterBreak(thrown: unknown): Retry | undefined {
-    const { stopped, hasCalled = false } = this.#programCalls ?? {};
-    if (stopped || !hasCalled || this.#proc.stopped || this.#proc.work.interrupted) return undefined;
+  #retryAfterBreak(thrown: unknown, programCalls: ProgramToolCalls | undefined): Retry | undefined {
+    if (!programCalls?.hasCalled || programCalls.stopped || this.#isStopped) return undefined;
     if (!(thrown instanceof SyscallError) || !isRetryable(thrown) || asksForLongWait(thrown))
       return undefined;
     this.#breaks ??= new RetrySchedule(this.#proc.clock, this.#parts.random);
@@ -267,36 +270,30 @@ export class ModelCall {
     return wait && { attempt: this.#breaks.failures, ...wait, error: thrown };
   }
 
-  /** The error to throw; undefined if the run continues. */
-  #failed(thrown: unknown): unknown {
-    const { stopped } = this.#programCalls ?? {};
-    if (stopped) return stopped.because === STOP ? undefined : asRunError(stopped.because);
-    if (this.#proc.stopped || this.#proc.work.interrupted || !(thrown instanceof SyscallError)) return thrown;
-    if (asksForLongWait(thrown)) {
-      // The run does not wait in memory. It is suspended, and resumes when the quota is reset.
-      this.#suspend(thrown.message, Math.ceil(thrown.resetAtMs));
-      return thrown;
-    }
-    if (!this.#outlastsOutage(thrown)) return new RunError("llm_error", thrown);
-    this.#suspendForOutage(thrown);
-    return thrown;
+  /** Ends an attempt without an answer. A run whose model may answer later is suspended; it does not wait in memory. */
+  #failed(thrown: unknown, { programCalls, optional }: Attempt): AttemptEnd {
+    if (programCalls?.stopped) return endedBy(programCalls.stopped.because);
+    if (this.#isStopped || !(thrown instanceof SyscallError)) return { kind: "failed", error: thrown };
+    const wake = this.#wakeAfter(thrown, optional);
+    if (!wake) return { kind: "failed", error: new RunError("llm_error", thrown) };
+    const { atMs, cause } = wake;
+    if (!optional) this.#parts.suspend(this.#proc, thrown.message, { on: "at", at_ms: atMs }, cause);
+    return { kind: "failed", error: thrown };
   }
 
-  /** Returns true when the run is suspended after all retries: no client follows it, and the model may answer later. */
-  #outlastsOutage(error: SyscallError): boolean {
-    const { opts, wakes = false } = this.#proc.spec;
-    const detached = opts.detached === true && wakes && !this.#optional;
-    return detached && opts.limits.model_retry_time > 0 && isRetryable(error);
-  }
-
-  #suspendForOutage({ message }: SyscallError): void {
+  /** When the quota is reset; after all retries of a run that no client follows, when the model may be up again. */
+  #wakeAfter(error: SyscallError, optional: boolean): { atMs: number; cause?: SuspendCause } | undefined {
+    if (asksForLongWait(error)) return { atMs: Math.ceil(error.resetAtMs) };
     const { model, spec } = this.#proc;
-    const ms = outageWaitMs(spec.opts.limits.model_retry_time, model.outageWaitMs, this.#parts.random);
-    this.#suspend(message, Math.round(this.#parts.clock.now() + ms), "model");
+    const { detached, limits } = spec.opts;
+    const retryMs = limits.model_retry_time;
+    if (optional || !detached || !spec.wakes || retryMs <= 0 || !isRetryable(error)) return undefined;
+    const ms = outageWaitMs(retryMs, model.outageWaitMs, this.#parts.random);
+    return { atMs: Math.round(this.#parts.clock.now() + ms), cause: "model" };
   }
 
-  #suspend(reason: string, atMs: number, cause?: SuspendCause): void {
-    if (!this.#optional) this.#parts.suspend(this.#proc, reason, { on: "at", at_ms: atMs }, cause);
+  get #isStopped(): boolean {
+    return this.#proc.stopped !== undefined || this.#proc.work.interrupted;
   }
 
   #pay(charge: CallCharge, total?: Usage, steps?: 0 | 1): Usage {
@@ -304,31 +301,23 @@ export class ModelCall {
     this.#parts.watchers.used(this.#proc, paid);
     return paid.used;
   }
-
-  /** The text and reasoning since the program's last tool call. */
-  #lastTurn({ content }: LLMAnswer): Pick<LLMAnswer, "content" | "reasoning"> {
-    const { text = "", reasoning = "" } = this.#programCalls?.turnText ?? {};
-    return { content: text || content, reasoning: reasoning || undefined };
-  }
 }
-
-/** Set if there is no answer; without an error, the run continues. */
-type Ending = { error?: unknown } | undefined;
-
-/** The step is not over: ask the run's new key or model. */
-const CALL_AGAIN = Symbol("again");
 
 /** Thrown when no further step is wanted. */
 const STOP = Symbol("no more");
 
+/** The end by what a step of a program has thrown. A step that can't be recorded ends the run. */
+function endedBy(thrown: unknown): AttemptEnd {
+  if (thrown === STOP) return { kind: "stopped" };
+  return {
+    kind: "failed",
+    error: thrown instanceof SyscallError ? new RunError("record_error", thrown) : thrown,
+  };
+}
+
 function requireBudget(budget: CallBudget | BudgetShortage): CallBudget {
   if ("reason" in budget) throw new RunError(budget.reason, budget.error);
   return budget;
-}
-
-/** A step that can't be recorded ends the run. */
-function asRunError(thrown: unknown): unknown {
-  return thrown instanceof SyscallError ? new RunError("record_error", thrown) : thrown;
 }
 
 /** Whether the gate reports that the provider asks for a longer wait than the run's patience. */
