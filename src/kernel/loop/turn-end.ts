@@ -4,7 +4,7 @@ import type { LLMAnswer } from "../../plugin/index.ts";
 import type { Turns } from "../chat/turns.ts";
 import type { ModelCall } from "../llm/model-call.ts";
 import type { Process } from "../process/process.ts";
-import { broken, type RunOutcome } from "../process/verdict.ts";
+import { type BrokenRun, broken, type RunOutcome } from "../process/verdict.ts";
 import type { Io } from "../tiers/io.ts";
 import { awaitMounts } from "../tools/tool-catalog.ts";
 import type { ExitReason } from "../types.ts";
@@ -13,7 +13,7 @@ import type { FinalAnswer } from "./final-answer.ts";
 import type { StepRecorder } from "./step.ts";
 
 interface TurnEndParts {
-  model: Pick<ModelCall, "cutByBudget">;
+  model: ModelCall;
   turns: Turns;
   checks: Checks;
   finalAnswer: FinalAnswer;
@@ -30,10 +30,11 @@ export class TurnEnd {
   readonly #io: Io;
   readonly #proc: Process;
   readonly #parts: TurnEndParts;
-  /** The result is the final answer, and its checks run. */
-  #isAnswered = false;
-  /** The final answer, while units of the run still live. */
-  #held: string | undefined;
+  /**
+   * What became of the last answer: `final` if it is the result, also while its checks run; `held` while it waits for
+   * units of the run that still live; undefined if the model is asked again.
+   */
+  #end: "final" | { held: string } | undefined;
 
   constructor(io: Io, proc: Process, parts: TurnEndParts) {
     this.#io = io;
@@ -43,37 +44,34 @@ export class TurnEnd {
 
   /** The run would have ended, and waits for its units. */
   get isHeld(): boolean {
-    return this.#held !== undefined;
+    return typeof this.#end === "object";
   }
 
   /** Every unit is over and the model has read all of it: ends the run with the answer that was held. */
   async release(): Promise<RunOutcome | undefined> {
-    const answer = this.#held ?? "";
-    this.#held = undefined;
+    const answer = typeof this.#end === "object" ? this.#end.held : "";
+    this.#end = undefined;
     this.#parts.turns.reopen();
     return this.#conclude(answer);
   }
 
   /** The model is asked again: its last answer is no longer the result. */
   reopen(): void {
-    this.#held = undefined;
-    this.#isAnswered = false;
-    // What an interruption left as the result is not the last word.
+    this.#end = undefined;
+    // What an interruption left as the result is replaced by the next answer.
     this.#proc.result.partial = false;
   }
 
   /** Whether the answer would end the run, as far as that is known when its step is recorded. */
-  ends({ content, tool_calls, stop_reason, stop_word }: LLMAnswer): boolean {
-    const { run, spec } = this.#proc;
-    const { completion } = run;
+  ends(answer: LLMAnswer): boolean {
+    const { inboxes } = this.#io;
+    const { run, spec, toolset } = this.#proc;
+    const { finalAnswer } = this.#parts;
     if (spec.opts.chat) return false;
-    if (completion !== null) return !this.#waitsForUnits() && this.#parts.finalAnswer.isLast(completion);
-    if (tool_calls.length > 0 || stop_reason === "paused") return false;
-    if (!this.#io.inboxes.of(this.#proc).isEmpty || this.#waitsForUnits()) return false;
-    if ([...this.#proc.toolset.starting.values()].some(({ isPromised }) => isPromised)) return false;
-    const isCut =
-      cutShort(stop_reason, stop_word, { cutByBudget: this.#parts.model.cutByBudget }) !== undefined;
-    return isCut || this.#parts.finalAnswer.isLast(this.#withPauses(content));
+    if (run.completion !== null) return !this.#waitsForUnits() && finalAnswer.isLast(run.completion);
+    if (continues(answer) || !inboxes.of(this.#proc).isEmpty || this.#waitsForUnits()) return false;
+    if ([...toolset.starting.values()].some(({ isPromised }) => isPromised)) return false;
+    return this.#cut(answer) !== undefined || finalAnswer.isLast(this.#withPauses(answer.content));
   }
 
   /** What an answer with its finished calls ends; undefined if the run continues. */
@@ -83,21 +81,19 @@ export class TurnEnd {
       const outcome = this.#parts.finalAnswer.take(proc.run.completion);
       return outcome?.kind === "finished" ? this.complete(outcome) : outcome;
     }
-    // A model that paused is called again, with its own text as the last message.
-    if (answer.tool_calls.length > 0 || answer.stop_reason === "paused") return undefined;
-    return this.finish(answer);
+    return continues(answer) ? undefined : this.finish(answer);
   }
 
   /** Ends the run with an answer without calls, unless the answer is not the last. */
-  async finish({ content, stop_reason, stop_word }: Answered): Promise<RunOutcome | undefined> {
+  async finish(answer: Answered): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
-    const whole = this.#withPauses(content);
-    const cut = cutShort(stop_reason, stop_word, { cutByBudget: this.#parts.model.cutByBudget });
+    const whole = this.#withPauses(answer.content);
+    const cut = this.#cut(answer);
     if (proc.spec.opts.chat) {
-      if (cut?.kind === "broken") this.#io.watchers.notice(proc, cut.error.message);
+      if (cut) this.#io.watchers.notice(proc, cut.error.message);
       return this.#endTurn(whole);
     }
-    if (cut === undefined) return this.#conclude(whole);
+    if (!cut) return this.#conclude(whole);
     if (!(await this.#io.inboxes.of(proc).finish())) return undefined;
     proc.result.cut(whole);
     return cut;
@@ -106,22 +102,16 @@ export class TurnEnd {
   /** Ends the run with the input of Complete, unless the user has sent a message: the model reads it first. */
   async complete(finished: RunOutcome): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
-    if (proc.spec.opts.chat) return this.#endTurn(proc.run.completion ?? "");
+    const answer = proc.run.completion ?? "";
+    if (proc.spec.opts.chat) return this.#endTurn(answer);
     const inbox = this.#io.inboxes.of(proc);
-    if (inbox.inputs.length === 0 && this.#waitsForUnits()) {
-      const answer = proc.run.completion ?? "";
-      proc.run.completion = null;
-      return this.#hold(answer);
-    }
     if (inbox.inputs.length === 0) {
+      if (this.#waitsForUnits()) return this.#hold(answer);
       const outcome = await this.checked(finished);
       if (outcome?.kind !== "finished" || (await inbox.finish(() => inbox.inputs.length > 0))) return outcome;
     }
-    proc.run.completion = null;
-    proc.result.output = null;
     proc.run.turnOver = true;
-    this.#isAnswered = false;
-    return undefined;
+    return this.#reject();
   }
 
   /** A chat does not end by a loop: the user decides what follows. */
@@ -162,11 +152,10 @@ export class TurnEnd {
 
   /** Keeps the incomplete answer as the partial result. Not called for a run that finished. */
   keepPartial(): void {
-    if (this.#isAnswered) return;
+    if (this.#end === "final") return;
     const proc = this.#proc;
     const text = proc.work.arriving || this.#parts.recorder.lastText || proc.result.text;
-    if (!text) return;
-    proc.result.cut(text);
+    if (text) proc.result.cut(text);
   }
 
   /** The answer with the text of the pauses before it. */
@@ -206,7 +195,8 @@ export class TurnEnd {
   }
 
   #hold(answer: string): undefined {
-    this.#held = answer;
+    this.#proc.run.completion = null;
+    this.#end = { held: answer };
     this.#proc.result.answer(answer);
     this.#parts.turns.end();
   }
@@ -217,7 +207,7 @@ export class TurnEnd {
     proc.run.completion = null;
     proc.result.answer(answer);
     this.#parts.turns.end();
-    this.#isAnswered = true;
+    this.#end = "final";
     this.#io.units.answered(proc, answer);
     await this.#io.saveInfo(proc);
   }
@@ -225,42 +215,49 @@ export class TurnEnd {
   /** Ends the run as `outcome` says, unless a check fails and the run continues with its output. */
   async checked(outcome: RunOutcome | undefined): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
-    this.#isAnswered = true;
+    this.#end = "final";
     const passed = await this.#parts.checks.pass();
     if (proc.stopped) return { kind: "stopped", status: proc.stopped };
     if (passed) return outcome;
-    this.#isAnswered = false;
-    proc.run.completion = null;
-    proc.result.output = null;
-    return undefined;
+    return this.#reject();
+  }
+
+  /** The answer is not the result after all: the run continues. */
+  #reject(): undefined {
+    this.#end = undefined;
+    this.#proc.run.completion = null;
+    this.#proc.result.output = null;
+  }
+
+  /** How a run ends whose last answer is incomplete; undefined if the answer is complete. */
+  #cut({ stop_reason, stop_word }: Answered): BrokenRun | undefined {
+    const stopped = JSON.stringify(stop_word ?? stop_reason);
+    switch (stop_reason) {
+      case "refusal":
+        return broken("failed", refused(stop_word));
+      case "max_tokens":
+        if (WINDOW_FULL.has(stop_word ?? "")) return broken("llm_error", windowFull(stopped));
+        return this.#parts.model.cutByBudget
+          ? broken("budget_exceeded", BUDGET_USED)
+          : broken("llm_error", OUTPUT_LIMIT);
+      case "other":
+        return broken(
+          "llm_error",
+          `The model ended its answer with ${stopped}, which is not a known stop reason. The partial answer is kept. Resume the run to ask again, or use another model or provider.`,
+        );
+      default:
+        return undefined;
+    }
   }
 }
 
-/** Returns how a run ends whose last answer is incomplete, or undefined if the answer is complete. */
-function cutShort(
-  reason: LLMAnswer["stop_reason"] | undefined,
-  stopWord: string | undefined,
-  { cutByBudget }: { cutByBudget: boolean },
-): RunOutcome | undefined {
-  const stopped = JSON.stringify(stopWord ?? reason);
-  switch (reason) {
-    case "refusal":
-      return broken("failed", refused(stopWord));
-    case "max_tokens":
-      if (WINDOW_FULL.has(stopWord ?? "")) return broken("llm_error", windowFull(stopped));
-      return cutByBudget ? broken("budget_exceeded", BUDGET) : broken("llm_error", OUTPUT);
-    case "other":
-      return broken(
-        "llm_error",
-        `The model ended its answer with ${stopped}, which is not a known stop reason. The partial answer is kept. Resume the run to ask again, or use another model or provider.`,
-      );
-    default:
-      return undefined;
-  }
+/** Whether the model is called again: with the results of its calls, or with its own text after a pause. */
+function continues({ tool_calls, stop_reason }: LLMAnswer): boolean {
+  return tool_calls.length > 0 || stop_reason === "paused";
 }
 
-const BUDGET = "The answer was cut off because the token budget is used up. Raise it with --budget.";
-const OUTPUT =
+const BUDGET_USED = "The answer was cut off because the token budget is used up. Raise it with --budget.";
+const OUTPUT_LIMIT =
   "The answer was cut off at the model's output limit before the agent finished. Raise the model's max_output in providers.yaml where it can write more, or ask for less at once.";
 
 /** Stop words that mean the context window was full, not the answer's output limit. */

@@ -13,8 +13,10 @@ export type RunOutcome =
   | { kind: "finished" }
   /** A signal, limit or suspension stopped it. */
   | { kind: "stopped"; status: ExitStatus }
-  /** An error ended it. `code`: of a script that has chosen it. */
-  | { kind: "broken"; reason: ExitReason; error: SyscallError; code?: number };
+  | BrokenRun;
+
+/** An error ended it. `code`: of a script that has chosen it. */
+export type BrokenRun = { kind: "broken"; reason: ExitReason; error: SyscallError; code?: number };
 
 /**
  * The verdict: the one place that decides how a run ended (design §2). Exit code, JSON and process record all show it. A
@@ -66,7 +68,7 @@ function afterCheck(error: SyscallError, check: CheckResult | undefined): Syscal
 }
 
 /** The outcome of a run that ends before its work is done. */
-export function broken(reason: ExitReason, message: string): RunOutcome {
+export function broken(reason: ExitReason, message: string): BrokenRun {
   return { kind: "broken", reason, error: new SyscallError("EXHAUSTED", message) };
 }
 
