@@ -2,7 +2,7 @@
 
 import { type LLMAnswer, type Message, SyscallError, type Usage } from "../../plugin/index.ts";
 import { noUsage } from "../../run/usage.ts";
-import type { InboxEntry, ToolCallRecord } from "../../store/runs/schema.ts";
+import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import { Turns } from "../chat/turns.ts";
 import { Compactor, isTooLong } from "../conversation/compactor.ts";
 import { toolMessage } from "../conversation/messages.ts";
@@ -35,16 +35,14 @@ export async function reason(parts: Processes, proc: Process): Promise<RunOutcom
         parts.watchers.doing(proc, "end", "waiting to be suspended: rnix is stopping");
         await parts.drain.waitForSuspend(proc);
       }
-      const stopped = proc.stopped;
-      const outcome: RunOutcome | undefined = stopped
-        ? { kind: "stopped", status: stopped }
-        : await loop.step();
+      const outcome = stopOf(proc) ?? (await loop.step());
       if (outcome?.kind === "stopped") loop.end.keepPartial();
       if (outcome) return outcome;
     }
   } catch (thrown) {
     loop.end.keepPartial();
-    if (proc.stopped) return { kind: "stopped", status: proc.stopped };
+    const stopped = stopOf(proc);
+    if (stopped) return stopped;
     if (thrown instanceof RunError) return { kind: "broken", reason: thrown.reason, error: thrown.error };
     throw thrown;
   } finally {
@@ -66,7 +64,7 @@ class ReasoningLoop implements AnswerEvents {
   readonly end: TurnEnd;
   /** When the current step began. */
   #ts = "";
-  /** How the current step ended the run, while the program that is the model is still answering. */
+  /** How a step ended the run that was recorded while the program that is the model was still answering. */
   #outcome: RunOutcome | undefined;
   /** The text of its inbox entries, until the step has a number and the text is logged. */
   #inboxText = "";
@@ -104,7 +102,6 @@ class ReasoningLoop implements AnswerEvents {
     }
     if (proc.requests.hasModel) await this.#changeModel();
     await this.#drainInbox();
-    this.#outcome = undefined;
     let answer: LLMAnswer | undefined;
     try {
       proc.work.underway = "model";
@@ -112,30 +109,26 @@ class ReasoningLoop implements AnswerEvents {
       proc.work.signal.throwIfAborted();
       answer = await this.#callModel();
     } catch (thrown) {
-      if (proc.stopped) throw thrown;
-      if (proc.work.interrupted) return this.#interruptedAnswer();
-      if (isModelFailure(thrown)) this.#recorder.failed(this.#ts, thrown.error);
-      if (!proc.spec.opts.chat || !isModelFailure(thrown)) throw thrown;
-      return this.end.failedTurn(thrown.error.message);
+      return this.#withoutAnswer(thrown);
     } finally {
       proc.work.underway = null;
     }
-    if (!answer) {
-      proc.run.dropStep();
-      return this.#ofProgram();
-    }
-    const ts = this.#ts;
-    const assistant: Message = { role: "assistant", content: answer.content };
-    if (answer.tool_calls.length > 0) assistant.tool_calls = answer.tool_calls;
-    if (answer.opaque !== undefined) assistant.opaque = answer.opaque;
-    this.#recorder.journal(ts, assistant, answer);
-    return this.#applyAnswer(ts, assistant, answer);
+    if (answer) return this.#applyAnswer(this.#journal(answer), answer);
+    // The steps of a program that calls tools itself are recorded. One of them may have ended the run.
+    proc.run.dropStep();
+    const ended = this.#outcome;
+    return ended?.kind === "finished" ? this.end.complete(ended) : this.end.unlessInChat(ended);
   }
 
-  /** How the program that is the model ended the run by a step of its own, if it did. */
-  #ofProgram(): RunOutcome | undefined | Promise<RunOutcome | undefined> {
-    const outcome = this.#outcome;
-    return outcome?.kind === "finished" ? this.end.complete(outcome) : this.end.unlessInChat(outcome);
+  /** The model has failed, or the run was stopped or interrupted. In a chat, the user decides what follows a failure. */
+  async #withoutAnswer(thrown: unknown): Promise<RunOutcome | undefined> {
+    const { stopped, work, spec } = this.#proc;
+    if (stopped) throw thrown;
+    if (work.interrupted) return this.#interruptedAnswer();
+    if (!(thrown instanceof RunError) || thrown.reason !== "llm_error") throw thrown;
+    this.#recorder.failed(this.#ts, thrown.error);
+    if (!spec.opts.chat) throw thrown;
+    return this.end.failedTurn(thrown.error.message);
   }
 
   // AnswerEvents. Methods instead of closures per call, because thousands of processes may wait for an answer.
@@ -156,41 +149,46 @@ class ReasoningLoop implements AnswerEvents {
   }
 
   called(text: string, reasoning: string): void {
-    const answer = { ...turnAnswer(text, reasoning), served: true } as const;
-    this.#recorder.journal(this.#ts, { role: "assistant", content: text }, answer);
+    this.#journal(answerOf({ content: text, reasoning: reasoning || undefined, stop_reason: "tool_calls" }), {
+      served: true,
+    });
   }
 
   ended(turn: ProgramTurn, usage: Usage): boolean {
     const { corrections } = this.#proc.run;
-    this.#outcome = this.#recordTurn(this.#ts, turn, usage);
+    this.#outcome = this.#recordTurn(turn, usage);
     // If its result needs a correction, the model is asked again with it.
     return this.#outcome === undefined && this.#proc.run.corrections === corrections;
   }
 
   /** Records the step of a program that called tools itself and is still answering. An outcome ends the run. */
-  #recordTurn(ts: string, { text, reasoning, calls }: ProgramTurn, usage: Usage): RunOutcome | undefined {
+  #recordTurn({ text, reasoning, calls }: ProgramTurn, usage: Usage): RunOutcome | undefined {
     const proc = this.#proc;
     // The step stays open in the journal and is finished after a resume.
-    if (proc.stopped && calls.some(({ state }) => state === "waiting")) {
-      return { kind: "stopped", status: proc.stopped };
-    }
+    if (proc.stopped && calls.some(({ state }) => state === "waiting")) return stopOf(proc);
     const tool_calls = calls.map(({ id, name, input }) => ({ id, name, input }));
-    const assistant: Message = { role: "assistant", content: text, tool_calls };
+    const answer = answerOf({
+      content: text,
+      reasoning: reasoning || undefined,
+      tool_calls,
+      stop_reason: "tool_calls",
+      usage,
+    });
+    const assistant = messageOf(answer);
     // The turn is appended when `appendTurn` returns; only its trace comes later.
     this.#parts.ctx.appendTurn(proc, assistant, calls.map(toolMessage)).catch(() => undefined);
-    const tokens_used = usage.input_tokens + usage.output_tokens;
-    const answer = { ...turnAnswer(text, reasoning), tool_calls, usage, tokens_used };
-    this.#record({ ts, assistant, answer, calls, interrupted: false });
-    if (proc.stopped) return { kind: "stopped", status: proc.stopped };
+    this.#record({ assistant, answer, calls, interrupted: false });
     const { completion } = proc.run;
-    return (completion === null ? undefined : this.#finalAnswer.take(completion)) ?? this.#checkLoop(calls);
+    const ended = stopOf(proc) ?? (completion === null ? undefined : this.#finalAnswer.take(completion));
+    return ended ?? this.#checkLoop(calls);
   }
 
-  /** Finishes the step that was open when the run was interrupted: its answer and some of its calls are recorded. */
-  async #finishOpenStep(open: OpenStep): Promise<RunOutcome | undefined> {
+  /** Finishes the step that was open when the run was cut off: its answer and some of its calls are recorded. */
+  #finishOpenStep(open: OpenStep): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
-    const { message, reasoning, usage } = open;
+    const { message, reasoning, usage, stopReason: stop_reason, stopWord: stop_word } = open;
     proc.run.step = open.step;
+    this.#ts = open.ts;
     this.#announceStep();
     this.#turns.restore(open.inbox);
     this.#recorder.lastText = message.content;
@@ -198,21 +196,20 @@ class ReasoningLoop implements AnswerEvents {
     // Their end is not in the journal: nothing else reports it.
     for (const call of open.settled.values())
       if (call.state === "unknown") this.#parts.callbacks?.onCall?.(proc.pid, open.step, call);
-    const answer: LLMAnswer = {
-      content: message.content,
-      reasoning,
-      tool_calls: message.tool_calls ?? [],
-      stop_reason: open.stopReason,
-      stop_word: open.stopWord,
-      usage,
-      tokens_used: usage.input_tokens + usage.output_tokens,
-    };
-    return this.#applyAnswer(open.ts, message, answer, open);
+    const { content, tool_calls = [] } = message;
+    const answer = answerOf({ content, reasoning, tool_calls, stop_reason, stop_word, usage });
+    return this.#applyAnswer(message, answer, open);
+  }
+
+  /** Writes an answer to the journal before anything acts on it. Returns its message. */
+  #journal(answer: LLMAnswer, how: { served?: true; interrupted?: true } = {}): Message {
+    const message = messageOf(answer);
+    this.#recorder.journal(this.#ts, message, { ...answer, ...how });
+    return message;
   }
 
   /** Runs an answer's tool calls, records the step, and returns an outcome if it was the last. */
   async #applyAnswer(
-    ts: string,
     assistant: Message,
     answer: LLMAnswer,
     { settled, interrupted: wasInterrupted = false }: Partial<Pick<OpenStep, "settled" | "interrupted">> = {},
@@ -222,10 +219,10 @@ class ReasoningLoop implements AnswerEvents {
     const interrupted = wasInterrupted || proc.work.interrupted;
     // The step stays open in the journal and is finished after a resume.
     const isOpen = calls.some(({ state }) => state === "waiting") || calls.length < answer.tool_calls.length;
-    if (proc.stopped && isOpen) return { kind: "stopped", status: proc.stopped };
+    if (proc.stopped && isOpen) return stopOf(proc);
     await this.#parts.ctx.appendTurn(proc, assistant, calls.map(toolMessage));
-    this.#record({ ts, assistant, answer, calls, interrupted });
-    if (proc.stopped) return { kind: "stopped", status: proc.stopped };
+    this.#record({ assistant, answer, calls, interrupted });
+    if (proc.stopped) return stopOf(proc);
     if (interrupted) return this.end.endInterruption([], calls.length === 0);
     return (await this.end.outcomeOf(answer)) ?? this.end.unlessInChat(this.#checkLoop(calls));
   }
@@ -285,16 +282,13 @@ class ReasoningLoop implements AnswerEvents {
     }
     // The steps of a program that calls tools itself are recorded up to its last call.
     if (proc.run.step === proc.run.recordedStep) this.begin();
-    const usage = this.#model.paid;
-    const tokens_used = usage.input_tokens + usage.output_tokens;
-    const answer: LLMAnswer = { content, tool_calls: [], stop_reason: "unknown", usage, tokens_used };
-    const assistant: Message = { role: "assistant", content };
-    this.#recorder.journal(this.#ts, assistant, { ...answer, interrupted: true });
-    return this.#applyAnswer(this.#ts, assistant, answer, { interrupted: true });
+    const answer = answerOf({ content, usage: this.#model.paid });
+    return this.#applyAnswer(this.#journal(answer, { interrupted: true }), answer, { interrupted: true });
   }
 
   /** Calls the model. If it rejects the conversation as too long, compacts it and calls once more. */
   async #callModel(): Promise<LLMAnswer | undefined> {
+    this.#outcome = undefined;
     try {
       return await this.#model.converse(this.#next.build(), this);
     } catch (thrown) {
@@ -310,15 +304,10 @@ class ReasoningLoop implements AnswerEvents {
     const entries = this.#turns.take();
     if (entries.length === 0) return;
     this.#inboxText = await this.#turns.deliver(entries);
-    this.#startOver(entries);
-  }
-
-  /** What the user says begins something new: what was repeated before counts no longer. */
-  #startOver(entries: readonly InboxEntry[]): void {
-    const proc = this.#proc;
     const text = userText(entries);
     if (text === "") return;
-    this.#guard = new LoopGuard(proc.spec.opts.limits.loop_threshold);
+    // What the user says begins something new: what was repeated before counts no longer.
+    this.#guard = new LoopGuard(this.#proc.spec.opts.limits.loop_threshold);
     this.#recorder.userText = text;
   }
 
@@ -337,9 +326,9 @@ class ReasoningLoop implements AnswerEvents {
     }
   }
 
-  #record(step: Pick<FinishedStep, "ts" | "assistant" | "answer" | "calls" | "interrupted">): void {
+  #record(step: Pick<FinishedStep, "assistant" | "answer" | "calls" | "interrupted">): void {
     const ends = !step.interrupted && this.end.ends(step.answer);
-    this.#recorder.step({ ...step, offered: this.#next.offered }, ends);
+    this.#recorder.step({ ts: this.#ts, ...step, offered: this.#next.offered }, ends);
   }
 
   #checkLoop(calls: readonly ToolCallRecord[]): RunOutcome | undefined {
@@ -350,19 +339,22 @@ class ReasoningLoop implements AnswerEvents {
   }
 }
 
-/** The model can't answer, also after all retries and fallbacks. */
-function isModelFailure(thrown: unknown): thrown is RunError {
-  return thrown instanceof RunError && thrown.reason === "llm_error";
+/** The outcome of a run that was stopped. */
+function stopOf({ stopped }: Process): RunOutcome | undefined {
+  return stopped && { kind: "stopped", status: stopped };
 }
 
-/** The answer that a program's text before its tool calls is recorded as. */
-function turnAnswer(text: string, reasoning: string): LLMAnswer {
-  return {
-    content: text,
-    ...(reasoning !== "" && { reasoning }),
-    tool_calls: [],
-    stop_reason: "tool_calls",
-    usage: noUsage(),
-    tokens_used: 0,
-  };
+/** An answer of which only parts are known: it was interrupted, recorded, or given before tool calls of a program. */
+function answerOf(known: Pick<LLMAnswer, "content"> & Partial<LLMAnswer>): LLMAnswer {
+  const { usage = noUsage(), tool_calls = [], stop_reason = "unknown" } = known;
+  const tokens_used = usage.input_tokens + usage.output_tokens;
+  return { ...known, tool_calls, stop_reason, usage, tokens_used };
+}
+
+/** The message that an answer becomes in the conversation. */
+function messageOf({ content, tool_calls, opaque }: LLMAnswer): Message {
+  const message: Message = { role: "assistant", content };
+  if (tool_calls.length > 0) message.tool_calls = tool_calls;
+  if (opaque !== undefined) message.opaque = opaque;
+  return message;
 }
