@@ -48,6 +48,7 @@ interface Grounds {
   agent: Agent;
   settings: Settings;
   parent: ParentSandbox | undefined;
+  notices: string[];
   ports: {
     sandbox: Pick<SandboxPorts, "isFirstNotice"> & { probe(env: PlacedSpawn["env"]): Promise<SandboxProbe> };
   };
@@ -55,9 +56,8 @@ interface Grounds {
 
 /** The sandbox of a planned run. `isUnconfined`: the model's program works outside of any. */
 export async function sandboxOf(
-  { request, agent, settings, parent, ports }: Grounds,
+  { request, agent, settings, parent, ports, notices }: Grounds,
   isUnconfined: boolean,
-  notices: string[],
 ): Promise<Sandbox | undefined> {
   const wanted = wantedSandbox(request, agent, settings);
   if (isUnconfined) return refuseUnconfined(wanted, parent);

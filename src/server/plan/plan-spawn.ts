@@ -18,7 +18,7 @@ import {
 import { driverNames, keyNames } from "../../config/providers/provider-needs.ts";
 import { loadProviders, type Providers } from "../../config/providers/providers.ts";
 import { loadSettings, type Settings } from "../../config/settings/settings.ts";
-import { type AskSetting, modesOf } from "../../config/settings/word-settings.ts";
+import { modesOf } from "../../config/settings/word-settings.ts";
 import type { Worktrees } from "../../kernel/files/worktrees.ts";
 import type { ChildEffects } from "../../kernel/lifetime/child-effects.ts";
 import { Secrets } from "../../kernel/process/secrets.ts";
@@ -36,7 +36,6 @@ import { TAINT_POLICIES } from "../../lib/taint.ts";
 import { processOptions } from "../../options/process-options.ts";
 import type { HostLease } from "../../plugin/host/lease.ts";
 import { type ListedModel, type OpenContext, SyscallError } from "../../plugin/index.ts";
-import type { BoundSecret } from "../../proxy/bound-secret.ts";
 import { isLimited, withinParent } from "../../proxy/host-rules.ts";
 import { sandboxText } from "../../sandbox/level.ts";
 import type { SandboxProbe } from "../../sandbox/probe.ts";
@@ -121,6 +120,8 @@ interface Grounds {
   /** The user's file with keys. */
   fileEnv: Env;
   ports: SpawnPorts;
+  /** Shown at the start of the run. Each part of the plan adds its own, in the order of the plan. */
+  notices: string[];
 }
 
 /**
@@ -135,39 +136,24 @@ export async function planSpawn(
   known: KnownSettings = {},
 ): Promise<SpawnPlan> {
   const grounds = await groundsOf(request, unit, ports, known);
-  const { parent, settings, agent, fileEnv } = grounds;
+  const { parent, settings, agent, notices } = grounds;
   const { project, handle, base, docFolder, sources, lease } = grounds.workspace;
   const attached = await attachmentsOf(request, ports);
   const docNotices: string[] = [];
   const doc = loadProjectDoc(sources.project, docFolder, docNotices);
-  const mcp = await mcpMounts(agent, {
-    sources,
-    envs: [request.env, fileEnv],
-    timeouts: settings.values,
-    // Services are those of the work tree.
-    services: base === null ? ports.services(project, "mcp") : [],
-  });
-  const servers = narrowedServers(known.rules ?? request, mcp.mounts);
+  const servers = await serversOf(grounds);
   const devices = await lease(settings);
   try {
     const providers = await loadProviders(sources, driverNames({ devices: devices.namespace }));
     const withheld = [...settings.withheld, ...providers.withheld, ...withheldOf(agent, request)];
-    const notices = [
-      ...(request.notices ?? []),
-      ...(base?.notices ?? []),
-      ...(parent === undefined ? readOnlyNotice(project) : []),
-      ...untrustedNotice([...withheld, ...agent.untrusted, ...mcp.untrusted], base !== null),
-      ...[...agent.notices, ...mcp.notices, ...servers.notices, ...docNotices, ...devices.notices],
-    ];
-    const provider = await chooseProvider(grounds, providers, devices, notices);
-    const network = await networkOf(grounds, notices);
-    const isUnconfined = [provider, ...(provider.fallbacks ?? [])].some(({ unconfined }) => unconfined);
-    if (isUnconfined) notices.push(UNCONFINED);
-    const confinement = await (await sandboxes()).sandboxOf(grounds, isUnconfined, notices);
-    const boundSecrets = parent
-      ? parent.boundSecrets
-      : boundSecretsOf(settings.own.secrets ?? {}, [request.env, fileEnv], notices);
-    const environment = environmentOf(grounds, providers, devices, boundSecrets ?? [], notices);
+    notices.push(
+      ...untrustedNotice([...withheld, ...agent.untrusted, ...servers.untrusted], base !== null),
+      ...[...agent.notices, ...servers.notices, ...docNotices, ...devices.notices],
+    );
+    const provider = await chooseProvider(grounds, providers, devices);
+    const network = await networkOf(grounds);
+    const sandbox = await sandboxOf(grounds, provider);
+    const environment = environmentOf(grounds, providers, devices);
     requireCommands([...agent.checks, ...(request.check ?? [])], environment.env);
     prepareProject(project);
     if ((await ports.remember(project)) && doc?.unread !== undefined)
@@ -181,28 +167,32 @@ export async function planSpawn(
         provider,
         base: base === null ? undefined : { ref: base.ref, commit: base.commit },
         cwd: request.cwd,
-        // Its skills name files there.
+        // The skills of the base name files there.
         folders: base === null ? attached.folders : [...new Set([...attached.folders, base.dir])],
         ...environment,
         secrets: [...environment.secrets, ...headerKeys(servers.mounts)],
-        boundSecrets,
+        envGiven: request.env_given,
         projectDoc: doc?.text,
         input: attached.text && new Secrets({ keys: environment.secrets }).hide(attached.text),
+        inputOrigin: request.input_origin,
+        images: attached.images,
         parentPid: parent?.pid,
         mounts: servers.mounts,
         deny: agent.deny.length > 0 ? [...agent.deny, ...(request.deny ?? [])] : request.deny,
-        askMode: askModeOf(request, settings.words.ask, parent !== undefined),
+        askMode: askModeOf(grounds),
         unasked: request.unasked,
         alwaysAllowed: settings.allowAlways.map(({ rule }) => rule),
-        images: attached.images,
+        attended: request.attended,
+        outputs: request.outputs,
+        chat: request.chat,
+        detached: request.detach,
         effort: request.effort ?? agent.effort ?? parent?.effort,
         script: request.workflow && (await scripts()).scriptOf(request.workflow, sources),
-        sandbox: isUnconfined ? "unconfined" : confinement ? sandboxText(confinement) : "none",
-        confinement,
         limits: settings.values,
-        ...requestedOpts(request),
+        ...processOptions(request),
+        ...sandbox,
         ...network,
-        ...(known.rules === undefined && parent === undefined && taintOf(request, settings)),
+        ...taintOf(grounds),
       },
     };
   } catch (error) {
@@ -220,15 +210,14 @@ async function groundsOf(
 ): Promise<Grounds> {
   const parent = parentOf(request, unit, ports);
   refuseRequest(request, { isInside: parent !== undefined });
-  const where = { cwd: request.cwd, env: request.env, trustAll: request.trust };
-  const asked = request.base === undefined ? undefined : { ref: request.base };
+  const { cwd, env, trust: trustAll } = request;
   // A program of a run can't choose another base.
-  const base = known.base ?? parent?.base ?? asked;
-  const workspace = await ports.workspaces.at(base === undefined ? where : { ...where, base });
+  const base = known.base ?? parent?.base ?? (request.base === undefined ? undefined : { ref: request.base });
+  const workspace = await ports.workspaces.at({ cwd, env, trustAll, base });
   const { sources } = workspace;
   const settings = await loadSettings(sources);
-  const { agentOf = loadAgent } = known;
-  const agent = await withAdded(await agentOf(request.agent ?? DEFAULT_AGENT, sources), request, sources);
+  const named = await (known.agentOf ?? loadAgent)(request.agent ?? DEFAULT_AGENT, sources);
+  const agent = await withAdded(named, request, sources);
   requireChecks(agent);
   parent?.requireEffects({
     commands: [...agent.checks, ...(request.check ?? [])],
@@ -236,28 +225,44 @@ async function groundsOf(
     variables: request.env_given,
   });
   if (request.output_schema) requireValidSchema(request.output_schema);
-  return { request, parent, known, workspace, settings, agent, fileEnv: userEnv(sources.configDir), ports };
+  const notices = [...(request.notices ?? []), ...(workspace.base?.notices ?? [])];
+  if (parent === undefined) notices.push(...readOnlyNotice(workspace.project));
+  const fileEnv = userEnv(sources.configDir);
+  return { request, parent, known, workspace, settings, agent, fileEnv, ports, notices };
+}
+
+/** The MCP servers of the agent that the rules of the run leave it. */
+async function serversOf({ request, known, workspace, settings, agent, fileEnv, ports }: Grounds) {
+  const { sources, base, project } = workspace;
+  const { mounts, notices, untrusted } = await mcpMounts(agent, {
+    sources,
+    envs: [request.env, fileEnv],
+    timeouts: settings.values,
+    // Services are those of the work tree.
+    services: base === null ? ports.services(project, "mcp") : [],
+  });
+  const narrowed = narrowedServers(known.rules ?? request, mounts);
+  return { mounts: narrowed.mounts, notices: [...notices, ...narrowed.notices], untrusted };
 }
 
 /** The provider of the run. A key command that fails is detected before anything is spent. */
 async function chooseProvider(
-  { request, parent, known, workspace, settings, agent, fileEnv, ports }: Grounds,
+  { request, parent, known, workspace, settings, agent, fileEnv, ports, notices }: Grounds,
   providers: Providers,
   devices: HostLease,
-  notices: string[],
 ): Promise<ProviderChoice> {
   const { name, provider, model, claudeModel, fallback } = agent;
   const env = parent ? fromInside(parent, request.env) : request.env;
-  const place = (): Parameters<SpawnPorts["models"]>[2] => ({
-    project: workspace.handle,
-    cwd: request.cwd,
-    env: toolEnvironment(env, keyNames({ providers, devices: devices.namespace })),
-  });
   const choice = await resolveProvider({
     providers,
     devices: devices.namespace,
     env,
-    listed: (one) => ports.models(one, devices.namespace, place()),
+    listed: (one) =>
+      ports.models(one, devices.namespace, {
+        project: workspace.handle,
+        cwd: request.cwd,
+        env: toolEnvironment(env, keyNames({ providers, devices: devices.namespace })),
+      }),
     userEnv: fileEnv,
     flags: { provider: request.provider, model: request.model },
     agent: { name, provider, model, claudeModel, fallback },
@@ -277,10 +282,8 @@ async function chooseProvider(
 }
 
 /** Where this machine can't limit a network, the run says so; one that requires a sandbox does not begin. */
-async function networkOf(
-  { request, known, settings, agent, parent, ports }: Grounds,
-  notices: string[],
-): Promise<Pick<SpawnOpts, "network">> {
+async function networkOf(grounds: Grounds): Promise<Pick<SpawnOpts, "network">> {
+  const { request, known, settings, agent, parent, ports } = grounds;
   // A resumed run has the recorded one, which the settings don't change.
   const isNew = known.rules === undefined;
   const usual = isNew ? settings.words.network.split(",") : undefined;
@@ -292,35 +295,53 @@ async function networkOf(
   if (wantedSandbox(request, agent, settings).mode === "required") {
     throw new SyscallError("UNAVAILABLE", `The network of this run can't be limited: ${problem}.`);
   }
-  notices.push(`network not limited: ${problem}`);
+  grounds.notices.push(`network not limited: ${problem}`);
   return { network: ["on"] };
 }
 
-function taintOf({ taint }: PlacedSpawn, { words }: Settings): Pick<SpawnOpts, "taint"> {
-  const usual = TAINT_POLICIES.find((policy) => policy === words.taint && policy !== "auto");
-  const policy = taint ?? usual;
-  return policy === undefined ? {} : { taint: policy };
+/** The sandbox of the run. The program of a model may work outside of any. */
+async function sandboxOf(
+  grounds: Grounds,
+  { unconfined, fallbacks = [] }: ProviderChoice,
+): Promise<Pick<SpawnOpts, "sandbox" | "confinement">> {
+  const isUnconfined = unconfined || fallbacks.some((fallback) => fallback.unconfined);
+  if (isUnconfined) grounds.notices.push(UNCONFINED);
+  const confinement = await (await sandboxes()).sandboxOf(grounds, isUnconfined === true);
+  return {
+    sandbox: isUnconfined ? "unconfined" : confinement ? sandboxText(confinement) : "none",
+    confinement,
+  };
+}
+
+/** A resumed run has the policy of its record, and a child follows its parent's. */
+function taintOf({ request, parent, known, settings }: Grounds): Pick<SpawnOpts, "taint"> {
+  if (known.rules !== undefined || parent !== undefined) return {};
+  const usual = TAINT_POLICIES.find((policy) => policy === settings.words.taint && policy !== "auto");
+  const taint = request.taint ?? usual;
+  return taint === undefined ? {} : { taint };
 }
 
 /** With a base, only the variables of a pipeline that a run needs, unless it inherits or had others. */
 function environmentOf(
-  { request, parent, known: { envHad }, workspace, fileEnv, ports }: Grounds,
+  { request, parent, known: { envHad }, workspace, settings, fileEnv, ports, notices }: Grounds,
   providers: Providers,
   devices: HostLease,
-  boundSecrets: readonly BoundSecret[],
-  notices: string[],
-): Pick<SpawnOpts, "env" | "pluginKeys"> & { secrets: string[] } {
+): Pick<SpawnOpts, "env" | "pluginKeys" | "boundSecrets"> & { secrets: string[] } {
+  const boundSecrets = parent
+    ? parent.boundSecrets
+    : boundSecretsOf(settings.own.secrets ?? {}, [request.env, fileEnv], notices);
   const given = runEnvironment(request.env, {
     ...{ providers, devices, userEnv: fileEnv },
-    fetched: [...ports.keys.fetched, ...boundSecrets.map(({ value }) => value)],
+    fetched: [...ports.keys.fetched, ...(boundSecrets ?? []).map(({ value }) => value)],
     // A run must not choose the keys of its child's plugins.
     pluginEnv: parent && (parent.pluginKeys ?? {}),
   });
-  if (workspace.base === null || parent?.base !== undefined) return given;
+  if (workspace.base === null || parent?.base !== undefined) return { ...given, boundSecrets };
   const passed = [...(request.env_given ?? []), ...(request.env_passed ?? [])];
   const filtered = pipelineEnvironment(given.env, envHad ?? passed);
   if (envHad === undefined) notices.push(...keptNotice(filtered.kept));
-  return { ...given, env: filtered.env, secrets: [...given.secrets, ...filtered.secrets] };
+  const secrets = [...given.secrets, ...filtered.secrets];
+  return { ...given, env: filtered.env, secrets, boundSecrets };
 }
 
 /**
@@ -358,14 +379,11 @@ export async function planChild(
  * What a person is asked for without a rule. The setting counts only where a person is at the terminal; a child has the
  * mode of its parent.
  */
-function askModeOf(
-  { ask_mode, attended, chat, by_hand }: PlacedSpawn,
-  setting: AskSetting,
-  isChild: boolean,
-): SpawnOpts["askMode"] {
+function askModeOf({ request, settings, parent }: Grounds): SpawnOpts["askMode"] {
+  const { ask_mode, attended, chat, by_hand } = request;
   if (ask_mode !== undefined) return ask_mode;
-  if (isChild || !attended) return "off";
-  return modesOf(setting)[chat || by_hand ? "byHand" : "spawned"];
+  if (parent !== undefined || !attended) return "off";
+  return modesOf(settings.words.ask)[chat || by_hand ? "byHand" : "spawned"];
 }
 
 /** A spawn from a process's shell always creates a child of that process. */
@@ -390,40 +408,15 @@ function fromInside(parent: Parent, { RNIX_PROVIDER, RNIX_MODEL }: Env): Env {
 
 /** The folders among them are checked against the parent's folders. */
 async function filesOf(paths: readonly string[]): Promise<string[]> {
-  const isFolder = (path: string): Promise<boolean> =>
-    stat(path).then(
-      (found) => found.isDirectory(),
-      () => false, // Reading it reports the error.
-    );
-  const folders = await Promise.all(paths.map(isFolder));
-  return paths.filter((_, i) => !folders[i]);
+  // Reading one that is not there reports the error.
+  const found = await Promise.all(paths.map((path) => stat(path).catch(() => null)));
+  return paths.filter((_, i) => !found[i]?.isDirectory());
 }
 
 /** The file from which a replay model is read, unless it is a run. */
 export function scriptOf(model: string, cwd: string): string[] {
   const file = resolve(cwd, model);
   return existsSync(file) ? [file] : [];
-}
-
-/** What the request decides alone. */
-function requestedOpts(request: PlacedSpawn) {
-  const {
-    env_given: envGiven,
-    outputs,
-    attended,
-    chat,
-    detach: detached,
-    input_origin: inputOrigin,
-  } = request;
-  return {
-    ...processOptions(request),
-    envGiven,
-    outputs,
-    attended,
-    chat,
-    detached,
-    inputOrigin,
-  } satisfies Partial<SpawnOpts>;
 }
 
 /** Most runs have none, and what reads them is loaded then only. */
