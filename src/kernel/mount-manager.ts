@@ -9,19 +9,16 @@ import type { FileSystem } from "./file-system.ts";
 import type { OpenContexts } from "./files/open-context.ts";
 import { programPolicy } from "./files/program-policy.ts";
 import type { Confine } from "./mount/mount-context.ts";
-import { addressIn } from "./mount/mount-source.ts";
+import { addressIn, type MountPoint, type MountSource, type MountTable } from "./mount/mount-source.ts";
 import { MountSources } from "./mount/mount-sources.ts";
 import {
   checkRequest,
-  type MountPoint,
   type MountScope,
-  type MountTable,
   MountTables,
   mountInfos,
   mountPath,
   pointAt,
   type ScopeRef,
-  type SharedSource,
   scopeKey,
 } from "./mount/mount-tables.ts";
 import { MountVisibility } from "./mount/mount-visibility.ts";
@@ -57,19 +54,18 @@ export class MountManager implements ResourceHolder {
   readonly #tables: MountTables;
   readonly #sources: MountSources;
   readonly #visibility: MountVisibility;
-  #closing = false;
 
   constructor(parts: MountManagerParts) {
     this.#parts = parts;
     this.#tables = new MountTables(parts.table);
-    this.#visibility = new MountVisibility(this.#tables, parts, (thrown, table) => this.#warn(thrown, table));
+    this.#visibility = new MountVisibility(parts, (thrown, table) => this.#warn(thrown, table));
     this.#sources = new MountSources(parts, {
-      changed: (points) => {
+      changed: ({ points }) => {
         for (const point of points) if (point.isVisible) this.#visibility.show(point);
       },
       warn: (thrown) => parts.log("warn", "mounts", messageOf(thrown)),
-      inbox: async (points, text) => {
-        const users = [...points].flatMap(({ table }) => this.#tables.processesThatSee(table));
+      inbox: async ({ points }, text) => {
+        const users = [...points].flatMap(({ table }) => table.processes());
         const notified = await Promise.allSettled(
           [...new Set(users)].map((proc) => parts.notifyAsKernel(proc, text)),
         );
@@ -87,8 +83,7 @@ export class MountManager implements ResourceHolder {
 
   /** Adds the shared mounts of a project's processes to a namespace: they come before its devices, the nearest first. */
   addShared(project: ProjectHandle, namespace: Namespace): Namespace {
-    const tables = (["user", "project"] as const).map((of) => this.#tables.scope({ of, project }).devices());
-    return tables.reduce((view, table) => view.with(table), namespace);
+    return this.#tables.shared(project).reduceRight((view, table) => view.with(table.devices()), namespace);
   }
 
   list(pid: PID): MountInfo[] {
@@ -101,8 +96,9 @@ export class MountManager implements ResourceHolder {
 
   /** Returns the names of shared mounts of this type: a process that asks for such a name gets the shared mount. */
   services(project: Pick<ProjectHandle, "id">, type: string): string[] {
-    const names = (["project", "user"] as const)
-      .flatMap((of) => [...this.#tables.scope({ of, project }).points.values()])
+    const names = this.#tables
+      .shared(project)
+      .flatMap(({ points }) => [...points.values()])
       .filter((point) => point.isVisible && point.request.type === type)
       .map((point) => point.request.name);
     return [...new Set(names)];
@@ -110,7 +106,7 @@ export class MountManager implements ResourceHolder {
 
   /** Whether the process has a mount there that is open already. */
   isOpen(proc: Process, path: string): boolean {
-    return this.#tables.find(proc)?.points.get(path)?.source.source.isOpen === true;
+    return this.#tables.find(proc)?.points.get(path)?.source.isOpen === true;
   }
 
   /** Mounts for one process and grants it the rights. Returns the path. */
@@ -128,7 +124,7 @@ export class MountManager implements ResourceHolder {
         try {
           await this.#requireReach(proc, request);
           const { own, where } = this.#placeOf(proc, request);
-          await this.#mount(this.#tables.of(proc), own, path, where, proc.signal);
+          await this.#mount(this.#tables.of(proc), own, where, proc.signal);
         } finally {
           this.#tables.forgetEmpty(proc);
         }
@@ -163,8 +159,7 @@ export class MountManager implements ResourceHolder {
    * required one.
    */
   async dropUnusable(proc: Process): Promise<string[]> {
-    const points = [...(this.#tables.find(proc)?.points.values() ?? [])];
-    const unusable = points.filter(
+    const unusable = this.#pointsOf(proc).filter(
       ({ tools }) => tools.size > 0 && ![...tools].some((name) => proc.permissions.showsTool(name)),
     );
     const words: string[] = [];
@@ -196,7 +191,7 @@ export class MountManager implements ResourceHolder {
       args,
       async () => {
         try {
-          const point = await this.#mount(this.#tables.scope(scope), request, path, scope, signal);
+          const point = await this.#mount(this.#tables.scope(scope), request, scope, signal);
           point.release = () => scope.devices.release();
           return path;
         } catch (thrown) {
@@ -214,15 +209,8 @@ export class MountManager implements ResourceHolder {
     where: Pick<MountScope, "project" | "env" | "devices">,
   ): Promise<DeviceEntry[]> {
     const devices = new DeviceRegistry();
-    const table: MountTable = {
-      looks: true,
-      proc: undefined,
-      devices: () => devices,
-      points: new Map(),
-      sees: () => false,
-    };
-    const { signal } = new AbortController();
-    const point = await this.#mount(table, request, mountPath(request), where, signal);
+    const table: MountTable = { devices: () => devices, points: new Map(), processes: () => [] };
+    const point = await this.#mount(table, request, where, new AbortController().signal);
     try {
       return devices.entries();
     } finally {
@@ -244,7 +232,6 @@ export class MountManager implements ResourceHolder {
   /** Unmounts everything when the kernel ends. Nothing can be mounted afterwards. */
   unmountAll(): Promise<void> {
     return this.#parts.debug.callFor(undefined, undefined, "UnmountAll", {}, async () => {
-      this.#closing = true;
       const points = this.#tables.all().flatMap((table) => [...table.points.values()]);
       await Promise.all([
         this.#sources.closeUnused(),
@@ -257,12 +244,10 @@ export class MountManager implements ResourceHolder {
    * Returns a function that cancels the grace period of what the process has mounted now, except what others use, too.
    */
   hurrier(proc: Process): () => void {
-    const points = [...(this.#tables.find(proc)?.points.values() ?? [])];
+    const points = this.#pointsOf(proc);
     return () => {
-      for (const point of points) {
-        const { source, points: users } = point.source;
-        if (users.size === 0 || (users.size === 1 && users.has(point))) source.hurry();
-      }
+      for (const point of points)
+        if ([...point.source.points].every((user) => user === point)) point.source.hurry();
     };
   }
 
@@ -280,19 +265,20 @@ export class MountManager implements ResourceHolder {
   async #mount(
     table: MountTable,
     request: MountRequest,
-    path: string,
     where: MountPlace,
     signal: AbortSignal,
   ): Promise<MountPoint> {
+    const path = mountPath(request, table.proc?.pid);
     this.#refuse(table, request, path);
     const opener = where.devices.mounts?.get(request.type);
     if (!opener) throw unknownType(request.type, where.devices);
-    const source = this.#service(table, request, where.project) ?? this.#sources.find(request, opener, where);
+    const shared = table.isShared ? undefined : this.#sharedSource(request, where.project);
+    const source = shared ?? this.#sources.find(request, opener, where);
     const point: MountPoint = { request, path, table, source, isVisible: false, tools: new Set() };
     table.points.set(path, point);
     source.points.add(point);
     try {
-      await source.source.ready(signal);
+      await source.ready(signal);
       if (table.points.get(path) !== point) {
         throw new SyscallError("CLOSED", `${path} was unmounted while it was being mounted.`);
       }
@@ -321,28 +307,26 @@ export class MountManager implements ResourceHolder {
   /** Fails with PERMISSION where the network of the process does not reach the source. */
   async #requireReach(proc: Process, request: MountRequest): Promise<void> {
     const { project, devices } = proc.spec.opts;
-    const shared = this.#service({ proc }, request, project);
-    const address = shared?.source.address ?? addressIn(request.config, devices.mounts?.get(request.type));
+    const shared = this.#sharedSource(request, project);
+    const address = shared?.address ?? addressIn(request.config, devices.mounts?.get(request.type));
     if (address !== undefined) await this.#parts.networks.connect(proc, address);
   }
 
   /** A shared mount of this name takes precedence: the process gets its own mount point of it. */
-  #service(
-    { proc, looks }: Pick<MountTable, "proc" | "looks">,
-    request: MountRequest,
-    project: ProjectHandle,
-  ): SharedSource | undefined {
-    if (!proc && !looks) return undefined;
+  #sharedSource(request: MountRequest, project: ProjectHandle): MountSource | undefined {
     const path = mountPath(request);
-    const [point] = (["project", "user"] as const)
-      .map((of) => this.#tables.scope({ of, project }).points.get(path))
-      .filter((found) => found?.isVisible);
-    return point?.source;
+    const points = this.#tables.shared(project).map((table) => table.points.get(path));
+    return points.find((point) => point?.isVisible)?.source;
+  }
+
+  #pointsOf(proc: Process): MountPoint[] {
+    return [...(this.#tables.find(proc)?.points.values() ?? [])];
   }
 
   #refuse({ proc, points }: MountTable, request: MountRequest, path: string): void {
     checkRequest(request);
-    if (this.#closing) throw new SyscallError("CLOSED", "The kernel is shutting down and mounts no more.");
+    if (this.#sources.isClosing)
+      throw new SyscallError("CLOSED", "The kernel is shutting down and mounts no more.");
     if (proc && (proc.stopped || (proc.state !== "created" && proc.state !== "running"))) {
       throw new SyscallError("CLOSED", `Process ${proc.pid} is ending and mounts no more.`);
     }
@@ -359,7 +343,7 @@ export class MountManager implements ResourceHolder {
   async #unmount(point: MountPoint): Promise<void> {
     const closed = this.#leave(point);
     try {
-      for (const proc of this.#tables.processesThatSee(point.table)) await this.#closeFiles(proc, point.path);
+      for (const proc of point.table.processes()) await this.#closeFiles(proc, point.path);
     } finally {
       await closed();
     }

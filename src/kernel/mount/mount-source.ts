@@ -10,10 +10,42 @@ import {
   SyscallError,
   type VFSFileFactory,
 } from "../../plugin/index.ts";
+import type { DeviceRegistry } from "../../vfs/registry.ts";
+import type { Process } from "../process/process.ts";
 import { Restarts, rulesFor } from "../supervisor/restart-policy.ts";
 import type { Core } from "../tiers/core.ts";
-import type { MountOpener, ProjectHandle } from "../types.ts";
+import type { MountOpener, MountRequest, ProjectHandle } from "../types.ts";
 import { type Confine, mountContext } from "./mount-context.ts";
+
+/** A path at which a source is mounted. */
+export interface MountPoint {
+  request: MountRequest;
+  path: string;
+  table: MountTable;
+  source: MountSource;
+  /** True while processes see its devices. */
+  isVisible: boolean;
+  /** The mount was ready after the first step began: the model loads its tools with ToolSearch. */
+  defers?: true;
+  /** Names of its visible tools. */
+  tools: ReadonlySet<string>;
+  release?(): void;
+}
+
+/** The mounts of one process, of all processes that share them, or of a listing. */
+export interface MountTable {
+  /** The process that owns it. */
+  proc?: Process;
+  /** All processes of a scope share its mounts. The other tables use them instead of sources of their own. */
+  isShared?: true;
+  /** Made on first use. */
+  devices(): DeviceRegistry;
+  points: Map<string, MountPoint>;
+  /** The processes that see it now. */
+  processes(): Process[];
+  /** The process of the table is ending: its model is not notified of removed tools. */
+  ending?: boolean;
+}
 
 /** What is opened, in which project and with which environment. */
 interface SourceSpec {
@@ -28,12 +60,13 @@ interface SourceSpec {
 }
 
 /** Receives the changes of a mount source. */
-interface SourceEvents {
+export interface SourceEvents {
   /** Called when the list of devices has changed. */
-  changed(): void;
+  changed(source: MountSource): void;
   /** Called when it could not be opened the first time. */
-  failed(why: SyscallError): void;
-  inbox(text: string): Promise<void>;
+  failed(source: MountSource, why: SyscallError): void;
+  /** Sends a text of its plugin to the processes that use it. */
+  inbox(source: MountSource, text: string): Promise<void>;
 }
 
 /** Maximum time of a plugin's `unmount`. */
@@ -54,6 +87,12 @@ interface MountAttempt {
  * owns the programs that the plugin starts for it.
  */
 export class MountSource {
+  /** Identifies what is opened: equal requests share a source. */
+  readonly key: string;
+  /** Where it is mounted. */
+  readonly points = new Set<MountPoint>();
+  /** Closes it, while it is kept without a mount point. */
+  closing: Timer | undefined;
   readonly #spec: SourceSpec;
   readonly #parts: Core;
   readonly #events: SourceEvents;
@@ -66,10 +105,11 @@ export class MountSource {
   /** The reason of its last end, if it ended too often. */
   #givenUp: SyscallError | undefined;
   #timer: Timer | undefined;
-  #closing: Promise<void> | undefined;
+  #closed: Promise<void> | undefined;
   #state: "opening" | "open" | "failed" = "opening";
 
-  constructor(spec: SourceSpec, parts: Core, events: SourceEvents) {
+  constructor(key: string, spec: SourceSpec, parts: Core, events: SourceEvents) {
+    this.key = key;
     this.#spec = spec;
     this.#parts = parts;
     this.#events = events;
@@ -83,7 +123,7 @@ export class MountSource {
       },
       (thrown) => {
         this.#state = "failed"; // `ready` reports it to its callers.
-        events.failed(errorOf(thrown));
+        events.failed(this, errorOf(thrown));
       },
     );
   }
@@ -142,8 +182,8 @@ export class MountSource {
 
   /** Closes it in any state and waits for that, up to a deadline. Throws the plugin's error. */
   close(): Promise<void> {
-    this.#closing ??= this.#close();
-    return this.#closing;
+    this.#closed ??= this.#close();
+    return this.#closed;
   }
 
   /** Cancels the grace period of its programs. Does not end them. */
@@ -194,7 +234,7 @@ export class MountSource {
 
   /** Registers an open connection. Its later events count only while it is the current one. */
   #onMounted(attempt: MountAttempt, mounted: Mounted): void {
-    const present = (): boolean => this.#attempt === attempt && !this.#closing;
+    const present = (): boolean => this.#attempt === attempt && !this.#closed;
     this.#restarts.started();
     this.#down = undefined;
     this.#setDevices(mounted.devices);
@@ -208,7 +248,7 @@ export class MountSource {
 
   #setDevices(devices: Readonly<Record<string, Device>>): void {
     this.#devices = devices;
-    this.#events.changed();
+    this.#events.changed(this);
   }
 
   /** Called when the source has ended by itself. Ends its programs and schedules a restart. */
@@ -219,7 +259,7 @@ export class MountSource {
   }
 
   #scheduleRestart(why: SyscallError): void {
-    if (this.#closing) return;
+    if (this.#closed) return;
     const delayMs = this.#restarts.ended();
     this.#givenUp = delayMs === null ? why : undefined;
     if (delayMs === null) {
@@ -276,7 +316,7 @@ export class MountSource {
       env,
       confine,
       signal,
-      inbox: (text) => this.#events.inbox(text),
+      inbox: (text) => this.#events.inbox(this, text),
     });
   }
 

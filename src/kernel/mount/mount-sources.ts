@@ -2,14 +2,10 @@
 
 import type { Core } from "../tiers/core.ts";
 import type { MountOpener, MountRequest } from "../types.ts";
-import { MountSource } from "./mount-source.ts";
-import type { MountPoint, MountScope, SharedSource } from "./mount-tables.ts";
+import { type MountPoint, MountSource, type SourceEvents } from "./mount-source.ts";
+import type { MountScope } from "./mount-tables.ts";
 
-interface MountSourcesEvents {
-  /** Called when a source's devices have changed. */
-  changed(points: ReadonlySet<MountPoint>): void;
-  /** Sends a text of its plugin to the processes that use it. */
-  inbox(points: ReadonlySet<MountPoint>, text: string): Promise<void>;
+interface MountSourcesEvents extends Omit<SourceEvents, "failed"> {
   warn(thrown: unknown): void;
 }
 
@@ -24,19 +20,31 @@ const MAX_UNUSED = 16;
  */
 export class MountSources {
   readonly #core: Core;
-  readonly #events: MountSourcesEvents;
-  readonly #byKey = new Map<string, SharedSource>();
+  readonly #events: MountSourcesEvents & SourceEvents;
+  readonly #byKey = new Map<string, MountSource>();
   readonly #openers = new WeakMap<MountOpener["type"], number>();
   #lastOpener = 0;
-  #closing = false;
+  #isClosing = false;
 
   constructor(core: Core, events: MountSourcesEvents) {
     this.#core = core;
-    this.#events = events;
+    this.#events = {
+      ...events,
+      failed: (source, why) => {
+        if (source.points.size > 0) return; // Its users report it.
+        events.warn(why);
+        void this.#close(source);
+      },
+    };
   }
 
   get size(): number {
     return this.#byKey.size;
+  }
+
+  /** The kernel ends: no source is opened or kept. */
+  get isClosing(): boolean {
+    return this.#isClosing;
   }
 
   /** Returns the open source of an equal request, project, environment and policy, or opens a new one. */
@@ -44,7 +52,7 @@ export class MountSources {
     request: MountRequest,
     opener: MountOpener,
     { project, env, policy, confine }: Pick<MountScope, "project" | "env" | "policy" | "confine">,
-  ): SharedSource {
+  ): MountSource {
     const { type, name, config, shared = true, timeoutMs = MOUNT_MS } = request;
     const where = [project.id, project.dir, sorted(env), policy];
     const identity = [this.#openerNumber(opener), type, name, config, ...where];
@@ -55,20 +63,10 @@ export class MountSources {
       known.closing = undefined;
       return known;
     }
-    const points = new Set<MountPoint>();
     const spec = { type, name, opener, config, project, env, confine, timeoutMs };
-    const source = new MountSource(spec, this.#core, {
-      changed: () => this.#events.changed(points),
-      failed: (why) => {
-        if (points.size > 0) return; // Its users report it.
-        this.#events.warn(why);
-        void this.#close(fresh);
-      },
-      inbox: (text) => this.#events.inbox(points, text),
-    });
-    const fresh: SharedSource = { key, source, points };
-    this.#byKey.set(key, fresh);
-    return fresh;
+    const source = new MountSource(key, spec, this.#core, this.#events);
+    this.#byKey.set(key, source);
+    return source;
   }
 
   /**
@@ -76,43 +74,43 @@ export class MountSources {
    * does nothing otherwise.
    */
   leave(point: MountPoint): () => Promise<void> {
-    const shared = point.source;
-    const isUser = shared.points.delete(point);
-    if (!isUser || shared.points.size > 0 || this.#byKey.get(shared.key) !== shared) return async () => {};
+    const { source } = point;
+    const isUser = source.points.delete(point);
+    if (!isUser || source.points.size > 0 || this.#byKey.get(source.key) !== source) return async () => {};
     if (this.#isKept(point)) {
-      this.#keep(shared);
+      this.#keep(source);
       return async () => {};
     }
-    this.#byKey.delete(shared.key);
-    return () => shared.source.close();
+    this.#byKey.delete(source.key);
+    return () => source.close();
   }
 
   /** Closes what is kept without a user; nothing is kept afterwards. */
   async closeUnused(): Promise<void> {
-    this.#closing = true;
-    await Promise.all(this.#unused().map((shared) => this.#close(shared)));
+    this.#isClosing = true;
+    await Promise.all(this.#unused().map((source) => this.#close(source)));
   }
 
   /** A plugin from disk ends with the lease of its last run. */
-  #isKept({ request, source: { source } }: MountPoint): boolean {
-    if (this.#closing || !this.#core.mountsKeptMs) return false;
+  #isKept({ request, source }: MountPoint): boolean {
+    if (this.#isClosing || !this.#core.mountsKeptMs) return false;
     return request.shared !== false && source.opener.isStock === true && source.isUseful;
   }
 
-  #keep(shared: SharedSource): void {
-    shared.closing = this.#core.clock.timer(this.#core.mountsKeptMs ?? 0, () => void this.#close(shared));
+  #keep(source: MountSource): void {
+    source.closing = this.#core.clock.timer(this.#core.mountsKeptMs ?? 0, () => void this.#close(source));
     const [oldest, ...others] = this.#unused();
     if (oldest && others.length >= MAX_UNUSED) void this.#close(oldest);
   }
 
-  #unused(): SharedSource[] {
+  #unused(): MountSource[] {
     return [...this.#byKey.values()].filter(({ points }) => points.size === 0);
   }
 
-  async #close(shared: SharedSource): Promise<void> {
-    shared.closing?.cancel();
-    if (this.#byKey.get(shared.key) === shared) this.#byKey.delete(shared.key);
-    await shared.source.close().catch((thrown) => this.#events.warn(thrown));
+  async #close(source: MountSource): Promise<void> {
+    source.closing?.cancel();
+    if (this.#byKey.get(source.key) === source) this.#byKey.delete(source.key);
+    await source.close().catch((thrown) => this.#events.warn(thrown));
   }
 
   /** Numbers openers: a changed plugin has a new one. */

@@ -1,13 +1,12 @@
 /** The tables of mounts, and the paths, tool names and devices of a mount point. */
 
-import type { Timer } from "../../lib/clock.ts";
 import { type Device, SyscallError, type ToolDef } from "../../plugin/index.ts";
 import { type DeviceEntry, DeviceRegistry } from "../../vfs/registry.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import type { DeviceLease, MountInfo, MountRequest, PID, ProjectHandle } from "../types.ts";
 import type { Confine } from "./mount-context.ts";
-import type { MountSource } from "./mount-source.ts";
+import type { MountPoint, MountSource, MountTable } from "./mount-source.ts";
 
 /** The processes that see a shared mount: all of a project, or all of the user. */
 export interface MountScope {
@@ -25,44 +24,6 @@ export interface MountScope {
 /** Identifies a scope. */
 export interface ScopeRef extends Pick<MountScope, "of"> {
   project: Pick<ProjectHandle, "id">;
-}
-
-/** A path at which a source is mounted. */
-export interface MountPoint {
-  request: MountRequest;
-  path: string;
-  table: MountTable;
-  source: SharedSource;
-  /** True while processes see its devices. */
-  isVisible: boolean;
-  /** The mount was ready after the first step began: the model loads its tools with ToolSearch. */
-  defers?: true;
-  /** Names of its visible tools. */
-  tools: ReadonlySet<string>;
-  release?(): void;
-}
-
-/** An open source with all its mount points. */
-export interface SharedSource {
-  key: string;
-  source: MountSource;
-  points: Set<MountPoint>;
-  /** Closes it, while it has no users. */
-  closing?: Timer;
-}
-
-/** The mounts of one process, or of all processes that share them. */
-export interface MountTable {
-  /** The process that owns it; undefined for a shared table. */
-  proc: Process | undefined;
-  /** Made on first use. */
-  devices(): DeviceRegistry;
-  points: Map<string, MountPoint>;
-  sees(proc: Process): boolean;
-  /** The table exists for a listing only. */
-  looks?: true;
-  /** The process of the table is ending: its model is not notified of removed tools. */
-  ending?: boolean;
 }
 
 const USER = "user";
@@ -93,7 +54,7 @@ export class MountTables {
       proc,
       devices: () => proc.spec.namespace.own,
       points: new Map(),
-      sees: (other: Process) => other === proc,
+      processes: () => [proc],
     };
     this.#ofProcess.set(proc, table);
     return table;
@@ -108,14 +69,20 @@ export class MountTables {
     const known = this.#ofScope.get(key);
     if (known) return known;
     const devices = new DeviceRegistry();
-    const sees = (proc: Process): boolean => key === USER || proc.spec.opts.project.id === key;
-    const table: MountTable = { proc: undefined, devices: () => devices, points: new Map(), sees };
+    const table: MountTable = {
+      isShared: true,
+      devices: () => devices,
+      points: new Map(),
+      processes: () =>
+        this.#processes.all().filter(({ spec }) => key === USER || spec.opts.project.id === key),
+    };
     this.#ofScope.set(key, table);
     return table;
   }
 
-  processesThatSee(table: MountTable): Process[] {
-    return table.proc ? [table.proc] : this.#processes.all().filter((proc) => table.sees(proc));
+  /** The tables that the processes of a project share, the nearest first. */
+  shared(project: Pick<ProjectHandle, "id">): MountTable[] {
+    return (["project", "user"] as const).map((of) => this.scope({ of, project }));
   }
 
   /** Removes the table of a process without mounts. */
@@ -151,7 +118,7 @@ export function mountInfos(table: MountTable | undefined): MountInfo[] {
   return [...(table?.points.values() ?? [])].map(({ path, request, source }) => ({
     path,
     type: request.type,
-    down: source.source.down?.message ?? null,
+    down: source.down?.message ?? null,
   }));
 }
 

@@ -4,23 +4,14 @@ import { factsOf } from "../permission/facts.ts";
 import type { Process } from "../process/process.ts";
 import type { Core } from "../tiers/core.ts";
 import type { MountRequest } from "../types.ts";
-import {
-  devicesAt,
-  type MountPoint,
-  type MountTable,
-  type MountTables,
-  mountRules,
-  removeDevices,
-  toolPrefix,
-} from "./mount-tables.ts";
+import type { MountPoint, MountTable } from "./mount-source.ts";
+import { devicesAt, mountRules, removeDevices, toolPrefix } from "./mount-tables.ts";
 
 export class MountVisibility {
-  readonly #tables: MountTables;
   readonly #parts: Core;
   readonly #warn: (thrown: unknown, table: MountTable) => void;
 
-  constructor(tables: MountTables, parts: Core, warn: (thrown: unknown, table: MountTable) => void) {
-    this.#tables = tables;
+  constructor(parts: Core, warn: (thrown: unknown, table: MountTable) => void) {
     this.#parts = parts;
     this.#warn = warn;
   }
@@ -33,7 +24,7 @@ export class MountVisibility {
     // A resumed run has the tools that it had.
     const isLate = start?.isPromised === false && (!preparation || preparation.resumes);
     if (isLate) point.defers = true;
-    const { entries, problems } = devicesAt(request, path, source.source, point.defers);
+    const { entries, problems } = devicesAt(request, path, source, point.defers);
     for (const problem of problems) this.#warn(`${path}: ${problem}`, table);
     const registry = table.devices();
     removeDevices(registry, path);
@@ -72,7 +63,7 @@ export class MountVisibility {
   #notifySeers(point: MountPoint, before: ReadonlySet<string>): void {
     const fresh = [...point.tools].filter((name) => !before.has(name));
     const gone = [...before].filter((name) => !point.tools.has(name));
-    for (const proc of this.#tables.processesThatSee(point.table)) {
+    for (const proc of point.table.processes()) {
       this.#updateRights(proc);
       if (proc.pid === 0 || proc.state !== "running" || proc.stopped) continue;
       if (proc.toolset.preparation || point.table.ending) continue;
