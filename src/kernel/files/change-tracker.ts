@@ -63,11 +63,13 @@ export class ChangeTracker {
   #complete = true;
   /** False after a failed comparison, until one succeeds: it finds the same changes. */
   #compared = true;
+  /**
+   * After the calls of a step: their comparison while it is under way, then "idle" if no program of the run was left.
+   * Until the next calls, changes are those of other programs.
+   */
+  #settled: Promise<void> | "idle" | undefined;
+  /** Comparisons wait for each other. */
   #turn: Promise<void> = Promise.resolve();
-  /** The comparison after a step's calls, while it is under way. */
-  #settling: Promise<void> | undefined;
-  /** The run was idle since the last comparison: later changes are those of other programs. */
-  #settled = false;
   /** The part of the last comparison that no call waits for. */
   #recording: Promise<void> = Promise.resolve();
 
@@ -81,8 +83,10 @@ export class ChangeTracker {
   /** Takes the first snapshot: what differs from the index, with its content. */
   static async begin(ports: TrackerPorts, step: number, call: CallOptions): Promise<ChangeTracker> {
     const tracker = new ChangeTracker(ports, step);
-    if (ports.tree && !(await tracker.#first(ports.tree, call))) {
-      await ports.tree.close();
+    const { tree } = ports;
+    // A snapshot that can't be taken does not stop the run.
+    if (tree && !(await tracker.#first(tree, call).catch((thrown) => tracker.#failed(thrown)))) {
+      await tree.close();
       tracker.#tree = null;
     }
     const source = tracker.#tree ? "git" : "writes";
@@ -103,9 +107,10 @@ export class ChangeTracker {
 
   /** Before the first call of a step that may change files: records what the steps before have changed. */
   async next(step: number, call: CallOptions): Promise<void> {
+    const settled = this.#settled;
     // A comparison that runs already is recent enough.
-    await (this.#settling ?? this.flush({ ...call, quiet: this.#settled }));
-    this.#settled = false;
+    await (settled instanceof Promise ? settled : this.flush({ ...call, quiet: settled === "idle" }));
+    this.#settled = undefined;
     this.#step = step;
   }
 
@@ -113,12 +118,11 @@ export class ChangeTracker {
    * After the calls of a step: compares before others change the same files. `isQuiet`: no program of the run is left.
    */
   async settle(call: CallOptions, isQuiet: () => boolean): Promise<void> {
-    if (this.#settling) return this.#settling;
+    if (this.#settled instanceof Promise) return this.#settled;
     const step = this.#step;
-    this.#settling = this.flush(call);
-    await this.#settling;
-    this.#settling = undefined;
-    this.#settled = this.#step === step && isQuiet();
+    this.#settled = this.flush(call);
+    await this.#settled;
+    this.#settled = this.#step === step && isQuiet() ? "idle" : undefined;
   }
 
   /** Records all changes so far; when it resolves, they are on disk. */
@@ -127,15 +131,16 @@ export class ChangeTracker {
     await this.#recording;
   }
 
-  /** Compares. */
+  /** Compares, and records what has changed. */
   flush(call: FlushOptions = {}): Promise<void> {
-    this.#turn = this.#turn.then(() => this.#flush(call)).catch((thrown) => this.#failed(thrown));
+    this.#turn = this.#turn.then(() => this.#flush(call)).catch((thrown) => void this.#failed(thrown));
     return this.#turn;
   }
 
-  #failed(thrown: unknown): void {
+  #failed(thrown: unknown): false {
     this.#complete = false;
     this.#ports.warn(messageOf(thrown));
+    return false;
   }
 
   /** A tool is about to change this file (absolute). */
@@ -169,17 +174,8 @@ export class ChangeTracker {
     await this.#tree?.close();
   }
 
-  /** Returns false when it can't be taken. That never stops the run. */
+  /** Takes the first snapshot. Returns false if git can't list the files. */
   async #first(tree: WorkTree, call: CallOptions): Promise<boolean> {
-    try {
-      return await this.#firstSnapshot(tree, call);
-    } catch (thrown) {
-      this.#failed(thrown);
-      return false;
-    }
-  }
-
-  async #firstSnapshot(tree: WorkTree, call: CallOptions): Promise<boolean> {
     const found = await this.#list(tree, call);
     const many = found && found.files.size > MANY ? keepable(found, this.#ports) : [];
     const isTaken = many.length > 0 && (await tree.take(many, this.#ports.kept.objects, call));
@@ -204,7 +200,8 @@ export class ChangeTracker {
     const step = this.#step;
     const found = this.#tree ? await this.#compare(this.#tree, step, call) : [];
     found.push(...(await this.#reported(step, new Set(found.map(({ path }) => path)))));
-    this.#recording = this.#keep(found, call).catch((thrown) => this.#failed(thrown));
+    for (const change of found) change.folders = await this.#foldersOf(change);
+    this.#recording = this.#keep(found, call).catch((thrown) => void this.#failed(thrown));
   }
 
   async #compare(tree: WorkTree, step: number, call: FlushOptions): Promise<FoundChange[]> {
@@ -230,7 +227,6 @@ export class ChangeTracker {
       this.#complete = false;
       this.#record({ t: "others", ts: this.#ts(), step, paths: others.sort() });
     }
-    for (const change of found) change.folders = await this.#foldersOf(change);
     return found;
   }
 
@@ -254,9 +250,7 @@ export class ChangeTracker {
       if (after === undefined || sameState(before, after)) continue;
       // Another call of the step may have taken it back.
       if (this.#tree && sameState(before, await this.#stateOf(file))) continue;
-      const change: FoundChange = { t: "change", ts: this.#ts(), step, path, before, after };
-      change.folders = await this.#foldersOf(change);
-      found.push(change);
+      found.push({ t: "change", ts: this.#ts(), step, path, before, after });
     }
     return found;
   }
