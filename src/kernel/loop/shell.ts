@@ -12,6 +12,7 @@ import type { WorkflowScript } from "../../workflows/script.ts";
 import { namedError } from "../errors/kernel-errors.ts";
 import { onlyReads } from "../permission/harmless-commands.ts";
 import type { Process } from "../process/process.ts";
+import type { OpenStep } from "../process/run-progress.ts";
 import type { RunOutcome } from "../process/verdict.ts";
 import { exchange, stateOf } from "../tools/device-call.ts";
 import { toolNamed } from "../tools/tool-catalog.ts";
@@ -43,6 +44,20 @@ const Piece = z.union([
   z.object({ exit: z.number(), by: z.string().nullable() }),
 ]);
 
+/** A command of the script as a call of its step: its id is its place in the script. */
+type Command = Pick<ToolCallRecord, "id" | "name" | "input"> & { path: string };
+
+/** Runs a command over these streams, and returns its exit code. */
+type RunCommand = (streams: Streams) => Promise<number>;
+
+/** The exit codes of a shell for commands that could not run; 1 for all others. */
+const STATUSES: Readonly<Record<string, number>> = {
+  PERMISSION: 126,
+  NOT_FOUND: 127,
+  INVALID: 2,
+  EXHAUSTED: 2,
+};
+
 /**
  * The task of a script. Its one step stays open while it runs: the journal has each command by its place in the script,
  * with what it has printed and its exit code. After a suspension or a crash the script runs again from its beginning,
@@ -68,13 +83,16 @@ class ShellRun implements ShellHost {
   readonly #proc: Process;
   readonly #script: WorkflowScript;
   readonly #live = new Semaphore(MAX_LIVE);
-  /** What has ended, by place. */
+  /** Commands that ended before the script was cut off, by their ids. */
   #settled: ReadonlyMap<string, ToolCallRecord> = new Map();
+  /** Commands that have ended in this process, or were found settled. */
   readonly #calls: ToolCallRecord[] = [];
+  /** Characters that all commands have printed. */
   #total = 0;
+  /** The output of the script itself. */
   #printed = "";
-  /** Of its notes, the line that is not complete. */
-  #note = "";
+  /** The last line of its error output, while it is not complete. */
+  #errorLine = "";
 
   constructor(parts: ShellParts, proc: Process, script: WorkflowScript) {
     this.#parts = parts;
@@ -88,14 +106,7 @@ class ShellRun implements ShellHost {
     const { openStep } = proc.run.takeCutOff();
     if (proc.spec.progress?.hadEnded && !openStep)
       return usage("The script has ended: there is nothing to resume.", 64);
-    const isRecorded = !openStep && proc.run.recordedStep > 0;
-    let ts = openStep?.ts ?? "";
-    if (openStep) {
-      proc.run.step = openStep.step;
-      this.#settled = openStep.settled;
-      this.#parts.waiting.restore(proc, openStep.waiting);
-    } else if (isRecorded) this.#settled = await this.#recorded();
-    else ts = beginStep(this.#parts, proc, { served: true });
+    const ts = await this.#begin(openStep);
     this.#parts.watchers.step(proc);
     let jobs: ReturnType<typeof parseScript>;
     try {
@@ -107,9 +118,9 @@ class ShellRun implements ShellHost {
     const shell = new Shell(this, { name, args, env: proc.spec.opts.env, pid: proc.pid });
     const streams = { stdin, out: (text: string) => this.#out(text), err: (text: string) => this.#err(text) };
     const state = await shell.run(jobs, streams, session ?? undefined);
-    if (this.#note !== "") await this.#err("\n");
+    if (this.#errorLine !== "") await this.#err("\n");
     proc.signal.throwIfAborted();
-    if (!isRecorded) recordStep(proc, ts, this.#printed, this.#calls);
+    if (ts !== null) recordStep(proc, ts, this.#printed, this.#calls);
     proc.result.answer(this.#printed);
     if (session !== undefined) proc.result.output = state;
     const { status } = state;
@@ -118,11 +129,19 @@ class ShellRun implements ShellHost {
     return { kind: "broken", reason: "failed", error, code: status };
   }
 
-  /** Of a run that was cut off between its record and its end. */
-  async #recorded(): Promise<ReadonlyMap<string, ToolCallRecord>> {
-    const { uuid, spec } = this.#proc;
-    const { records } = await this.#parts.runs(spec.opts.project.dataDir).steps(uuid);
-    return new Map(records.flatMap(({ tool_calls }) => tool_calls.map((call) => [call.id, call] as const)));
+  /** Begins the step, or continues it. Returns when it began; null if it was cut off between its record and its end. */
+  async #begin(openStep: OpenStep | null): Promise<string | null> {
+    const proc = this.#proc;
+    if (openStep) {
+      proc.run.step = openStep.step;
+      this.#settled = openStep.settled;
+      this.#parts.waiting.restore(proc, openStep.waiting);
+      return openStep.ts;
+    }
+    if (proc.run.recordedStep === 0) return beginStep(this.#parts, proc, { served: true });
+    const { records } = await this.#parts.runs(proc.spec.opts.project.dataDir).steps(proc.uuid);
+    this.#settled = new Map(records.flatMap(({ tool_calls }) => tool_calls.map((call) => [call.id, call])));
+    return null;
   }
 
   async #out(text: string): Promise<void> {
@@ -133,8 +152,8 @@ class ShellRun implements ShellHost {
   }
 
   async #err(text: string): Promise<void> {
-    const lines = (this.#note + text).split("\n");
-    this.#note = lines.pop() ?? "";
+    const lines = (this.#errorLine + text).split("\n");
+    this.#errorLine = lines.pop() ?? "";
     if (lines.length > 0) this.#parts.watchers.notice(this.#proc, lines.join("\n"));
   }
 
@@ -155,8 +174,7 @@ class ShellRun implements ShellHost {
 
   failure(thrown: unknown): { status: number; message: string } {
     if (this.#proc.stopped || !(thrown instanceof SyscallError)) throw thrown;
-    const status = { PERMISSION: 126, NOT_FOUND: 127, INVALID: 2, EXHAUSTED: 2 }[String(thrown.code)] ?? 1;
-    return { status, message: `${this.#script.name}: ${thrown.message}` };
+    return { status: STATUSES[thrown.code] ?? 1, message: `${this.#script.name}: ${thrown.message}` };
   }
 
   command(id: string, argv: readonly string[], streams: Streams): Promise<number> {
@@ -176,30 +194,21 @@ class ShellRun implements ShellHost {
       throw new SyscallError("PERMISSION", `This run may not use Bash, which runs ${line.slice(0, 80)}.`);
     const { path } = target.entry;
     const call = { id, name: "Bash", path, input: { command: line } };
-    return this.#once(call, streams, (to) => this.#bash(call, to));
+    return this.#once(call, streams, (to) => this.#bash(id, path, line, to));
   }
 
   /** Runs a line by /dev/shell under the rights of the run; its output comes as it is printed. */
-  async #bash(
-    { id, name, path, input }: { id: string; name: string; path: string; input: { command: string } },
-    { stdin, out, err }: Streams,
-  ): Promise<number> {
+  async #bash(id: string, path: string, command: string, { stdin, out, err }: Streams): Promise<number> {
     const { files, changes, children, networks } = this.#parts;
     const proc = this.#proc;
-    await changes.begin(proc, onlyReads(input.command));
+    await changes.begin(proc, onlyReads(command));
     const over = changes.call(proc);
     const ms = proc.spec.budget.limits.timeMs ?? MAX_MS;
-    const by = {
-      kind: "tool" as const,
-      tool: name,
-      callId: id,
-      deadlineMs: ms,
-      subject: input.command,
-      input,
-    };
-    const text = JSON.stringify({ op: "stream", ...input, stdin: stdin ?? undefined });
+    const input = { command };
+    const by = { kind: "tool", tool: "Bash", callId: id, deadlineMs: ms, subject: command, input } as const;
+    const text = JSON.stringify({ op: "stream", command, stdin: stdin ?? undefined });
     const hidden = { 1: proc.secrets.stream(), 2: proc.secrets.stream() };
-    const late = `${input.command.slice(0, 80)} did not end within ${ms} ms.`;
+    const late = `${command.slice(0, 80)} did not end within ${ms} ms.`;
     try {
       return await exchange(
         files,
@@ -262,13 +271,9 @@ class ShellRun implements ShellHost {
     };
   }
 
-  /** Runs a command once: one that has ended gives its record. */
-  async #once(
-    call: Pick<ToolCallRecord, "id" | "name" | "input"> & { path: string },
-    streams: Streams,
-    make: (streams: Streams) => Promise<number>,
-  ): Promise<number> {
-    const settled = this.#settled.get(call.id);
+  /** Runs a command once. One that has ended prints what its record has. */
+  async #once(command: Command, streams: Streams, run: RunCommand): Promise<number> {
+    const settled = this.#settled.get(command.id);
     if (settled) {
       this.#calls.push(settled);
       await streams.out(settled.result ?? "");
@@ -276,17 +281,14 @@ class ShellRun implements ShellHost {
       return settled.exit_code ?? 1;
     }
     return this.#live.run(async () => {
-      const record = await this.#make(call, streams, make);
+      const record = await this.#run(command, streams, run);
       this.#calls.push(record);
       return record.exit_code ?? 1;
     });
   }
 
-  async #make(
-    call: Pick<ToolCallRecord, "id" | "name" | "input"> & { path: string },
-    streams: Streams,
-    make: (streams: Streams) => Promise<number>,
-  ): Promise<ToolCallRecord> {
+  /** Runs a command between its two lines in the journal. */
+  async #run(call: Command, streams: Streams, run: RunCommand): Promise<ToolCallRecord> {
     const { clock, drain, watchers, asks } = this.#parts;
     const proc = this.#proc;
     if (this.#calls.length >= MAX_COMMANDS)
@@ -312,7 +314,7 @@ class ShellRun implements ShellHost {
     const to = { stdin: streams.stdin, out: into("result", streams.out), err: into("error", streams.err) };
     let end: Pick<ToolCallRecord, "state" | "error_code" | "exit_code">;
     try {
-      const exit_code = await drain.call(proc, call.id, () => make(to));
+      const exit_code = await drain.call(proc, call.id, () => run(to));
       end = { state: exit_code === 0 ? "done" : "failed", error_code: null, exit_code };
     } catch (thrown) {
       const { status, message } = this.failure(thrown);
@@ -333,12 +335,8 @@ class ShellRun implements ShellHost {
       duration_ms: clock.now() - started,
       ...(asked.length > 0 && { asked }),
     };
-    proc.record.journal({
-      t: "call_end",
-      step: proc.run.step,
-      ts: new Date(clock.now()).toISOString(),
-      call: record,
-    });
+    const endedAt = new Date(clock.now()).toISOString();
+    proc.record.journal({ t: "call_end", step: proc.run.step, ts: endedAt, call: record });
     watchers.callEnded(proc, record);
     return record;
   }
