@@ -86,34 +86,22 @@ export function questionView(
   const count = waiting > 1 ? look.dim(`${look.glyph.dot}1 of ${waiting}`) : "";
   const head = `${look.yellow(look.bold(`? ${askerText(ask)} needs your answer`))}${count}`;
   const options = question.choices.flatMap((_, at) => optionLines(question, state, at, columns, look));
-  const hint = look.dim(
-    cutTo(
-      `  ${isBeside ? BESIDE : hintOf(question, state, escLeaves ? "" : ", Esc: no")}${left === null ? "" : `${look.glyph.dot}${left} left`}`,
-      columns,
-      look,
-    ),
-  );
-  const typed =
-    state.text === null
-      ? []
-      : [
-          `  ${look.cyan(`${LABELS[question.adds(state.selected)]}: `)}${printable(state.text)}${look.mark.bar}`,
-        ];
-  const bottom = [...options, ...typed.flatMap((line) => wrapTo(line, columns)), hint];
-  const why = [...(ask.call ? whyLines(ask) : [])]
+  const label = look.cyan(`${TYPED[question.adds(state.selected)].label}: `);
+  const words = state.text === null ? null : `  ${label}${printable(state.text)}${look.mark.bar}`;
+  const typed = words === null ? [] : wrapTo(words, columns);
+  const keys = isBeside ? BESIDE : hintOf(question, state, escLeaves ? "" : ", Esc: no");
+  const time = left === null ? "" : `${look.glyph.dot}${left} left`;
+  const bottom = [...options, ...typed, look.dim(cutTo(`  ${keys}${time}`, columns, look))];
+  const why = whyLines(ask)
     .flatMap((line) => wrapTo(`  ${line}`, columns))
     .map(look.dim);
   const body = (ask.call ? askedLines(ask) : question.text.split("\n"))
     .flatMap((line) => wrapTo(line, columns - 2))
     .map((line) => `  ${line}`);
+  // The body is shortened first: the choices stay visible.
   const room = Math.max(1, rows - bottom.length - why.length - 1);
-  const shown =
-    body.length <= room
-      ? body
-      : [
-          ...body.slice(0, room - 1),
-          look.dim(`  ${look.mark.ellipsis} ${body.length - room + 1} more lines`),
-        ];
+  const more = look.dim(`  ${look.mark.ellipsis} ${body.length - room + 1} more lines`);
+  const shown = body.length <= room ? body : [...body.slice(0, room - 1), more];
   const lines = [cutTo(head, columns, look), ...shown.map((line) => look.bold(line)), ...why, ...bottom];
   const isCut = body.length > room || lines.length > rows || askedLines(ask).length < wholeLines(ask).length;
   return { lines: lines.slice(-rows), isCut };
@@ -201,8 +189,8 @@ function optionLines(
   look: Look,
 ): string[] {
   const choice = question.choices[at] ?? { label: "" };
-  const box =
-    question.asked.multi && choice.id !== undefined ? (marked.includes(choice.id) ? "[x] " : "[ ] ") : "";
+  const hasBox = question.asked.multi && choice.id !== undefined;
+  const box = hasBox ? `[${marked.includes(choice.id ?? "") ? "x" : " "}] ` : "";
   const indent = " ".repeat(4 + box.length);
   const isSelected = at === selected;
   const text = `${isSelected ? look.mark.message : " "} ${choiceText({ ...choice, label: `${box}${choice.label}` }, at)}`;
@@ -211,18 +199,12 @@ function optionLines(
     .map((line) => (isSelected ? look.cyan(line) : line));
 }
 
-/** What is typed, by what it adds. */
-const LABELS = {
-  rules: "always allow",
-  reason: "why not",
-  instruction: "instruction",
-  answer: "your answer",
-};
-const ADDS = {
-  rules: "edits the rule",
-  reason: "adds a reason",
-  instruction: "adds an instruction",
-  answer: "",
+/** A typed text, by what it adds: its label, and what the hint says of Tab, which begins it. */
+const TYPED = {
+  rules: { label: "always allow", tab: "edits the rule" },
+  reason: { label: "why not", tab: "adds a reason" },
+  instruction: { label: "instruction", tab: "adds an instruction" },
+  answer: { label: "your answer", tab: "" },
 };
 
 function hintOf(question: Question, { text, selected, given }: QuestionState, esc: string): string {
@@ -232,7 +214,7 @@ function hintOf(question: Question, { text, selected, given }: QuestionState, es
   if (isOpen) return `Enter sends it${usual === null ? "" : `, empty: ${usual}`}${before}${none}`;
   if (text !== null) return `Enter sends it, ${esc ? "Esc" : "Tab"} goes back`;
   if (!isPermission) return `${asked.multi ? "Space marks, " : ""}Enter chooses${before}${none}`;
-  return `Enter chooses${asked.text ? `, Tab ${ADDS[question.adds(selected)]}` : ""}${esc}`;
+  return `Enter chooses${asked.text ? `, Tab ${TYPED[question.adds(selected)].tab}` : ""}${esc}`;
 }
 
 function questionOf(ask: AskUser, { given }: QuestionState): Question {
