@@ -1,6 +1,6 @@
 /** The questions of a run in the live view: which one is shown, and which keys are for it. */
 
-import { matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
+import { type KeyId, matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import { messageOf } from "../../../lib/error-detail.ts";
 import { SyscallError } from "../../../plugin/index.ts";
 import type { AskClosed, AskUser } from "../../../protocol/methods.ts";
@@ -42,22 +42,31 @@ interface QuestionPanelPorts {
   type(key: string): void;
 }
 
+/** What has happened to the question that is shown. */
+interface ShownQuestion {
+  at: number;
+  /** null until a key was used by it. */
+  state: QuestionState | null;
+  /** A key was used by the question: it gets the next ones, too. */
+  hasFocus: boolean;
+  /** It was answered here. The daemon has not yet reported its end. */
+  isSent: boolean;
+  /** The block shows only the beginning of the call. */
+  isCut: boolean;
+  /** The whole call was printed above. */
+  isPrinted: boolean;
+}
+
 export class QuestionPanel {
   readonly #ports: QuestionPanelPorts;
+  /** The first one is shown. */
   #queue: AskUser[] = [];
-  #state: QuestionState | null = null;
-  /** A key was used by the question: it gets the next ones, too. */
-  #hasFocus = false;
-  /** The id of the question that was answered here, until the daemon reports its end. */
-  #sent: string | null = null;
-  /** The block shows only the beginning of the call; `#isPrinted`: the whole was printed above. */
-  #isCut = false;
-  #isPrinted = false;
-  #shownAt = 0;
+  #shown: ShownQuestion;
   #lastTypedAt = Number.NEGATIVE_INFINITY;
 
   constructor(ports: QuestionPanelPorts) {
     this.#ports = ports;
+    this.#shown = this.#fresh();
   }
 
   /** Questions that wait for the person. */
@@ -67,8 +76,7 @@ export class QuestionPanel {
 
   /** Whether the question takes every key: the person does not type something else. */
   get isActive(): boolean {
-    if (this.#current === undefined || this.#sent !== null || this.#isNew) return false;
-    return this.#hasFocus || !this.#isTyping;
+    return this.#open !== undefined && !this.#isNew && (this.#shown.hasFocus || !this.#isTyping);
   }
 
   ask(question: AskUser): void {
@@ -78,7 +86,7 @@ export class QuestionPanel {
       return;
     }
     this.#queue.push(question);
-    if (this.#queue.length === 1) this.#begin();
+    if (this.#queue.length === 1) this.#shown = this.#fresh();
   }
 
   /** Returns whether it was answered here, and its call shows the answer: what was not done, or what was. */
@@ -86,9 +94,9 @@ export class QuestionPanel {
     const at = this.#queue.findIndex((one) => one.request_id === request_id);
     if (at < 0) return false;
     const isSeen = verdict === "answered" || verdict === "no" || (verdict === "yes" && !text);
-    const isShown = this.#sent === request_id && isSeen;
+    const isShown = at === 0 && this.#shown.isSent && isSeen;
     this.#queue.splice(at, 1);
-    if (at === 0) this.#begin();
+    if (at === 0) this.#shown = this.#fresh();
     return isShown;
   }
 
@@ -103,19 +111,18 @@ export class QuestionPanel {
   }
 
   #take(read: (ask: AskUser, state: QuestionState) => QuestionResult, data: string): boolean {
-    const ask = this.#current;
-    const isOpen = ask !== undefined && this.#sent === null;
+    const ask = this.#open;
     const { holdsText, now } = this.#ports;
-    if (isOpen && this.#isNew && !holdsText() && CHOOSING.some((key) => matchesKey(data, key))) return true;
-    const isTurning = isOpen && !this.#isNew && TURNING.some((key) => matchesKey(data, key));
-    if (isOpen && (isTurning || this.isActive)) {
-      this.#state ??= freshQuestion(ask);
-      const result = read(ask, this.#state);
+    const isOneOf = (keys: readonly KeyId[]): boolean => keys.some((key) => matchesKey(data, key));
+    if (ask && this.#isNew && !holdsText() && isOneOf(CHOOSING)) return true;
+    if (ask && (this.isActive || (!this.#isNew && isOneOf(TURNING)))) {
+      this.#shown.state ??= freshQuestion(ask);
+      const result = read(ask, this.#shown.state);
       if (result !== null) {
         this.#did(ask, result);
         return true;
       }
-      if (isPrintable(data)) this.#beginMessage(this.#state);
+      if (isPrintable(data)) this.#beginMessage(this.#shown.state);
     }
     if (isPrintable(data) || (holdsText() && !matchesKey(data, "escape"))) this.#lastTypedAt = now();
     return false;
@@ -123,40 +130,40 @@ export class QuestionPanel {
 
   /** While a message is typed, keys belong to it, until an arrow, Tab or Esc gives the question the focus. */
   #isForLine(data: string): boolean {
-    if (this.#hasFocus || !this.#ports.holdsText()) return false;
+    if (this.#shown.hasFocus || !this.#ports.holdsText()) return false;
     return !TURNING.some((key) => matchesKey(data, key));
   }
 
   /** The characters that had selected an option begin a message. */
   #beginMessage({ typed }: QuestionState): void {
-    this.#hasFocus = false;
+    this.#shown.hasFocus = false;
     if (typed === null) return;
-    this.#state = typed.before;
+    this.#shown.state = typed.before;
     for (const key of typed.keys) this.#ports.type(key);
   }
 
   /** The block of the current question, or a line while the person types; empty when nothing is asked. */
   lines(size: TerminalSize, look: Look): string[] {
-    const ask = this.#current;
-    if (ask === undefined || this.#sent !== null) return [];
+    const ask = this.#open;
+    if (ask === undefined) return [];
     if (!this.isActive && this.#isTyping) {
       const waits = ask.call ? "permission" : "your answer";
       const what = `Waiting for ${waits}${look.mark.ellipsis} ${askedLine(ask, size.columns)}`;
       return [look.yellow(cutTo(what, size.columns, look))];
     }
     const left = timeLeft(ask, this.#ports.now());
-    const isBeside = !this.#hasFocus && this.#ports.holdsText();
-    const state = this.#state ?? freshQuestion(ask);
+    const isBeside = !this.#shown.hasFocus && this.#ports.holdsText();
+    const state = this.#shown.state ?? freshQuestion(ask);
     const { escLeaves } = this.#ports;
     const shown = { ...size, waiting: this.#queue.length, left, isBeside, escLeaves };
     const view = questionView(ask, state, shown, look);
-    this.#isCut = view.isCut;
+    this.#shown.isCut = view.isCut;
     return view.lines;
   }
 
   /** Whether the block takes the place of an input line. */
   get takesInput(): boolean {
-    if (this.#current === undefined || this.#sent !== null || this.#ports.holdsText()) return false;
+    if (this.#open === undefined || this.#ports.holdsText()) return false;
     return this.isActive || !this.#isTyping;
   }
 
@@ -166,42 +173,36 @@ export class QuestionPanel {
 
   /** The person may not have seen it yet. */
   get #isNew(): boolean {
-    return this.#ports.now() - this.#shownAt < HELD_MS;
+    return this.#ports.now() - this.#shown.at < HELD_MS;
   }
 
-  get #current(): AskUser | undefined {
-    return this.#queue[0];
+  /** The question that waits for keys: the first, unless it was answered here. */
+  get #open(): AskUser | undefined {
+    return this.#shown.isSent ? undefined : this.#queue[0];
   }
 
-  #begin(): void {
-    this.#state = null;
-    this.#hasFocus = false;
-    this.#sent = null;
-    this.#isCut = false;
-    this.#isPrinted = false;
-    this.#shownAt = this.#ports.now();
+  #fresh(): ShownQuestion {
+    const at = this.#ports.now();
+    return { at, state: null, hasFocus: false, isSent: false, isCut: false, isPrinted: false };
   }
 
   #did(ask: AskUser, result: NonNullable<QuestionResult>): void {
-    this.#hasFocus = true;
+    const shown = this.#shown;
+    shown.hasFocus = true;
     if ("state" in result) {
-      this.#state = result.state;
+      shown.state = result.state;
       return;
     }
     const { answers, interrupts } = result;
+    const allows = !answers.some(({ choices }) => choices.includes("no"));
     // The user has seen a part only: print the whole, and wait for Enter again.
-    if (
-      this.#isCut &&
-      !this.#isPrinted &&
-      ask.call &&
-      !answers.some(({ choices }) => choices.includes("no"))
-    ) {
-      this.#isPrinted = true;
+    if (ask.call && allows && shown.isCut && !shown.isPrinted) {
+      shown.isPrinted = true;
       for (const line of wholeLines(ask)) this.#ports.say(line);
       this.#ports.say("That is all of it, of which the question shows the beginning: Enter answers.");
       return;
     }
-    this.#sent = ask.request_id;
+    shown.isSent = true;
     const work = async (): Promise<void> => {
       await this.#ports.send(ask.request_id, answers);
       if (interrupts) this.#ports.interrupt();
@@ -209,12 +210,10 @@ export class QuestionPanel {
     work().catch((thrown: unknown) => {
       this.#ports.say(messageOf(thrown));
       // An answer that does not fit, such as an edited rule, leaves the question open.
-      if (this.#current === ask && thrown instanceof SyscallError && thrown.code === "INVALID") {
-        this.#sent = null;
-        return;
-      }
+      if (this.#queue[0] !== ask) return;
+      if (thrown instanceof SyscallError && thrown.code === "INVALID") shown.isSent = false;
       // Another client was faster, or the run has ended: an event says so, too.
-      if (this.#current === ask) this.over({ ...ask, verdict: null, by: null });
+      else this.over({ ...ask, verdict: null, by: null });
     });
   }
 }
