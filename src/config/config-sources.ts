@@ -31,7 +31,7 @@ export interface BaseView {
 export interface ConfigSources {
   /** With `--base`, its `dir` is a folder with the definitions of the base revision. */
   project: Project;
-  /** Set with `--base`. */
+  /** The definitions of the base revision, with `--base`. */
   base?: BaseView;
   trust: TrustView;
   /** `~/.config/rnix`. */

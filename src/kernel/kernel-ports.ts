@@ -88,7 +88,7 @@ export interface Sandboxing {
   own: readonly string[];
   userHome: string;
   socket: string;
-  /** This program. */
+  /** The path of the running rnix binary. */
   binary: string;
 }
 

@@ -19,7 +19,7 @@ import type { ExitStatus, PID } from "./types.ts";
  */
 export class SupervisorManager {
   readonly #parts: SupervisorParts;
-  /** Until its task has ended. */
+  /** Supervisors whose task has not ended. */
   readonly #live = new Map<Process, Supervisor>();
   /** Ended supervisors too, for callers that still hold their process. */
   readonly #all = new WeakMap<Process, Supervisor>();

@@ -38,7 +38,7 @@ export interface ExitStatus {
   code: number;
   reason: ExitReason;
   error?: SyscallError;
-  /** With the reason `suspended`: why, and what it waits for. */
+  /** Set with the reason `suspended`: why, and what the run waits for. */
   suspended?: Suspension;
   /** The user interrupted its parent. */
   withParent?: true;

@@ -9,7 +9,7 @@ import type { ProcessTag } from "./process-tag.ts";
 import { signal } from "./signal.ts";
 import { pause } from "./wait.ts";
 
-/** By what another kernel finds the program of a unit and its descendants. */
+/** What another kernel needs to find the program of a unit and its descendants. */
 export interface UnitTrace extends Identity {
   /** The program's id in the ledger. */
   child: string;

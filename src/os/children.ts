@@ -61,7 +61,7 @@ interface ProgramOwner {
   /** Makes a redactor for one output stream. */
   redactor?(): Redactor;
   confined?: ConfinedProgram | undefined;
-  /** Its program ends after the other programs of the process. */
+  /** This program is ended after all other programs of its process. */
   last?: true;
 }
 
@@ -133,7 +133,7 @@ export class Children {
   readonly #shared = new SharedChildren();
   readonly #groups = new Map<string, ProgramGroup>();
   readonly #adopted = new Set<AdoptedUnit>();
-  /** It has taken over programs, which are in the ledgers of dead kernels. */
+  /** This kernel has adopted programs that are listed in the ledgers of dead kernels. */
   hasAdopted = false;
   readonly #orphans: Orphans;
   #starters: Starters | undefined;

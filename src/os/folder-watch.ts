@@ -7,7 +7,7 @@ import { libc } from "./libc.ts";
 /** What has changed since the last look: names by folder. */
 export type Touched = Map<string, Set<string>>;
 
-/** Of this process: a user has 128 by default, for all programs. */
+/** Maximum watches of this process. By default a user has 128 for all programs. */
 const MAX_OPEN = 16;
 const MAX_FOLDERS = 50_000;
 const BUFFER_BYTES = 64 * 1024;

@@ -15,12 +15,12 @@ interface IntentLine {
   id: string;
   uuid: string;
   call?: string;
-  /** Of a background unit: its id. A run that resumes may adopt it. */
+  /** The id of a background unit, which a resumed run may adopt. */
   unit?: string;
   mark: ProcessTag;
   argv: string[];
   cwd: string;
-  /** RFC 3339. */
+  /** The time of the start (RFC 3339). */
   at: string;
 }
 interface StartLine extends Identity {

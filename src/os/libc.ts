@@ -89,7 +89,7 @@ function load(name: string): Libc | null {
   }
   const limits = new BigUint64Array(2);
   const ends = new Int32Array(2);
-  /** One struct pollfd: the descriptor, and the events to wait for with those that came. */
+  /** A struct pollfd: the descriptor, then the requested and the returned events. */
   const polled = new Int32Array(2);
   const option = new Int32Array(1);
   const optionBytes = new Uint32Array(1);

@@ -15,7 +15,7 @@ const SOL_SOCKET = 1;
 const SCM_RIGHTS = 1;
 const DONTWAIT_NOSIGNAL = 0x40 | 0x4000;
 const DONTWAIT_CLOEXEC = 0x40 | 0x40000000;
-/** Of struct cmsghdr with two descriptors. */
+/** The size of a struct cmsghdr with two descriptors. */
 const RIGHTS_BYTES = 24;
 
 /** A struct msghdr of one byte, with room for two descriptors. */

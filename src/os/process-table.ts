@@ -20,7 +20,7 @@ export interface Process {
   zombie: boolean;
 }
 
-/** By what a program and its descendants are found. */
+/** What identifies a program and its descendants in the process table. */
 export interface Trace {
   id: string;
   /** The program itself, which leads its group; null when it is not known. */

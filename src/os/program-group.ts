@@ -11,11 +11,11 @@ import { childrenOf } from "./nested-group.ts";
 import { signal } from "./signal.ts";
 
 export interface ProgramLimits {
-  /** Of all programs of one process together. */
+  /** Maximum processes of all programs of one run process together. */
   processes: number;
-  /** Of the machine's memory, likewise. */
+  /** Maximum share of the machine's memory, for the same programs together. */
   memoryPercent: number;
-  /** Of each program; null: unlimited. */
+  /** Maximum open files of each program. The limits below are for each program, too; null is unlimited. */
   files: number;
   cpuSeconds: number | null;
   fileBytes: number | null;
@@ -24,9 +24,9 @@ export interface ProgramLimits {
 /** What is limited. */
 export type LimitKind = "processes" | "memory" | keyof typeof RLIMITS;
 
-/** Of one process (getrlimit(2)). */
+/** Numbers of limits for a single process, as getrlimit(2) names them. */
 export const RLIMITS = { files: 7, cpu: 0, file_size: 1 };
-/** From the signal at the limit of processor time to the end of the program. */
+/** Time between the signal at the limit of processor time and KILL. */
 const CPU_GRACE_S = 5;
 
 /** Where groups can be made, and the files that limit one. Absent: it is not limited. */

@@ -24,7 +24,7 @@ interface RunningChildOptions {
   graceMs: number;
   quietMs: number;
   timeoutMs: number | undefined;
-  /** It runs in another PID namespace; `init` is the first process of a shared one. */
+  /** Set if the program runs in another PID namespace. `init` is the first process of a shared namespace. */
   confined?: { init?: number | undefined } | undefined;
   /** The clock of `timeoutMs`. */
   clock: Pick<Clock, "timer">;
@@ -62,7 +62,7 @@ export class RunningChild {
   /** The grace period is cancelled. */
   #hurried = false;
   readonly #hurry = Promise.withResolvers<void>();
-  /** Its descendants at the time when it did not react to TERM. */
+  /** The program's descendants, found before KILL: afterwards they have other parents. */
   #seen: Process[] = [];
   #stuck: (exit: Exit) => void = () => {};
 

@@ -32,7 +32,7 @@ interface ProgramEnd {
   timedOut: boolean;
   stdout: string;
   stderr: string;
-  /** It printed more on stdout. */
+  /** The program printed more on stdout than was read. */
   isCut: boolean;
 }
 

@@ -13,7 +13,7 @@ import { settles } from "./wait.ts";
 export interface Spawned {
   pid: number;
   exited: Promise<Exit>;
-  /** One reader for each output stream; none with a terminal. */
+  /** A reader for each output stream; empty if the program has a terminal. */
   streams: { fd: 1 | 2; reader: ByteReader }[];
   /** With a terminal: settles when no process holds it any more. */
   terminalClosed: Promise<void>;
@@ -21,7 +21,7 @@ export interface Spawned {
   pipes: string[];
   /** Our ends of its output pipes. */
   outputs: number[];
-  /** Of a program that exchanges messages. */
+  /** The channel of a program that exchanges messages with this process. */
   channel?: Channel;
   /** Closes our ends. Called once, after it has ended and its output was read. */
   release(): void;
@@ -35,7 +35,7 @@ export interface SpawnRequest extends ExecRequest {
   output?: number;
   /** It exchanges messages with this process, and prints nowhere. */
   onMessage?(message: unknown): void;
-  /** With `output` and `onMessage`: descriptors that it has from 3 on. */
+  /** Descriptors that the program gets as 3, 4 and so on, with `output` or `onMessage`. */
   inherit?: number[];
   /** It starts programs and gives them marks. */
   givesMarks?: boolean;
@@ -88,7 +88,7 @@ function spawnWithChannel(
   return { ...WITHOUT_OUTPUT, pid, exited, channel };
 }
 
-/** Of a program that has no pipes to this process. */
+/** The streams of a program without pipes to this process. */
 const WITHOUT_OUTPUT = {
   streams: [],
   terminalClosed: Promise.resolve(),

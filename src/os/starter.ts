@@ -22,7 +22,7 @@ interface Pending {
   /** null: it could not start it. "gone": the starter has ended, and may have started it. */
   started(message: { pid: number; isMarked: boolean } | null | "gone"): void;
   exited(exit: Exit): void;
-  /** In this namespace, once it is known. */
+  /** The program's PID in this namespace, once it is known. */
   pid?: number;
 }
 
@@ -120,7 +120,7 @@ export class Starter {
     };
   }
 
-  /** It has ended: with it, its programs end. Their own ends are not known any more. */
+  /** The starter has ended, and its programs with it. How each of them ended is not known. */
   ended(): void {
     this.#hasEnded = true;
     closeSync(this.#socket);

@@ -13,11 +13,11 @@ interface Use {
   /** Programs of this key, one after the other. */
   times: number;
   starter?: Starter;
-  /** One did not get ready: here, none does. */
+  /** A starter did not get ready here, so no other is tried. */
   hasFailed?: true;
 }
 
-/** It starts in the time of two programs, and uses 30 MB. */
+/** A run gets a starter with this program: a starter takes as long to start as two programs, and 30 MB. */
 const FROM_PROGRAM = 3;
 const MAX_STARTERS = 16;
 const IDLE_MS = 30_000;

@@ -14,7 +14,7 @@ import { kernelMark } from "./process-tag.ts";
 
 /** A program of a background unit that a dead kernel left running. */
 export interface LeftUnit {
-  /** Of its run. */
+  /** The UUID of the unit's run. */
   uuid: string;
   unit: string;
 }

@@ -31,7 +31,7 @@ interface ModelRequest {
 
 /** The services that methods use, created once by boot. */
 export interface Services {
-  /** Of a request: the run it comes from. */
+  /** The run whose program made the present request, if one did. */
   viewer?(): string | undefined;
   kernel: KernelApi;
   history: History;

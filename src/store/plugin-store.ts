@@ -21,7 +21,7 @@ interface PluginStoreOptions {
   plugin: string;
   /** Folders of the scopes, absolute (`pluginFolders`). No `run`: the opening process has none, the scope is UNAVAILABLE. */
   run?: string;
-  /** Of the root run of the tree. */
+  /** The folder of the root run of the tree. */
   tree?: string;
   /** A call about a run only reads the data of its tree. */
   isTreeReadOnly?: boolean;
@@ -155,7 +155,7 @@ export class PluginStore implements Store {
 
   async #locked<T>(scope: Scope, path: string, change: () => Promise<T>): Promise<T> {
     const data = this.#dataDir(scope);
-    // With its .gitignore: this may be the first that is written there.
+    // Also writes the .gitignore of the data folder, which may not exist yet.
     if (data !== undefined) prepareDataDir(data, this.#fs);
     makeFolder(dirname(path), this.#fs);
     const lock = await FileLock.acquire(this.#lockFile(scope), LOCK_WAIT_MS, this.#clock);

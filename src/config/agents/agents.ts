@@ -29,7 +29,7 @@ import { type AskedKey, askedOf, without } from "./project-agent.ts";
 /** An agent as its files define it, with what a spawn needs beside the kernel's part. */
 export interface Agent extends AgentInfo {
   tier: Tier;
-  /** From its `models`. */
+  /** This and the next three are read from `models` in agent.yaml. */
   provider?: string;
   model?: string;
   /** `model` or `provider/model`, in the order in which they are tried. */
@@ -37,7 +37,7 @@ export interface Agent extends AgentInfo {
   effort?: Effort;
   /** MCP servers that it names. */
   mcp: McpServerRef[];
-  /** It takes every trusted MCP server beside those. */
+  /** The agent gets every other trusted MCP server as well. */
   mcpAll: boolean;
   /** It declares checks that are not trusted: see `requireChecks`. */
   checksWithheld: boolean;

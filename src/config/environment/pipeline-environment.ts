@@ -4,7 +4,7 @@ import { secretsIn } from "../../plugin/index.ts";
 
 const words = (...lines: string[]): string[] => lines.flatMap((line) => line.split(" "));
 
-/** Of the machine, the user's session and the network. */
+/** Variables of the machine, the user's session and the network. */
 const MACHINE = words(
   "PATH HOME USER LOGNAME SHELL HOSTNAME PWD OLDPWD _ SHLVL TZ LANG LANGUAGE TMPDIR TEMP TMP TERM COLORTERM COLUMNS",
   "LINES NO_COLOR FORCE_COLOR CLICOLOR EDITOR PAGER DISPLAY UMASK DEBUG VERBOSE DEBIAN_FRONTEND OLLAMA_HOST",
@@ -12,7 +12,7 @@ const MACHINE = words(
   "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy all_proxy no_proxy",
   "SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE REQUESTS_CA_BUNDLE",
 );
-/** Of languages and their tools, besides those with a prefix or an end below. */
+/** Variables of languages and their tools that PREFIXES and ENDS do not cover. */
 const TOOLCHAINS = words(
   "CC CXX CPP LD AR CFLAGS CXXFLAGS CPPFLAGS LDFLAGS MAKEFLAGS MAKELEVEL RUSTFLAGS RUST_BACKTRACE RUST_LOG",
   "GOFLAGS GOOS GOARCH GOPATH GOROOT GOCACHE GOMODCACHE GOPROXY GOPRIVATE GONOPROXY GONOSUMDB GOSUMDB GOTOOLCHAIN",
@@ -34,7 +34,7 @@ const SERVICES = [
 const LISTED: ReadonlySet<string> = new Set([...MACHINE, ...TOOLCHAINS, ...SERVICES]);
 const PREFIXES =
   /^PYTHON|^(?:LC|XDG|RNIX|RUNNER|CI|NODE|NPM_CONFIG|npm_config|npm_package|npm_lifecycle|NVM|PNPM|YARN|COREPACK|DENO|VITE|TS_NODE|PIP|PIPX|UV|POETRY|PYENV|CONDA|MAMBA|TOX|PYTEST|GEM|RUBY|RBENV|BUNDLER|JAVA|JDK|MAVEN|M2|GRADLE|SBT|KOTLIN|ANDROID|CARGO|RUSTUP|CGO|GO|GOROOT|DOTNET|NUGET|COMPOSER|PHP|PERL|PERL5|SWIFT|FLUTTER|CMAKE|CTEST|CCACHE|SCCACHE|MISE|ASDF|HOMEBREW|PLAYWRIGHT|CYPRESS|PUPPETEER|CHROME|MSBUILD|VCPKG)_/;
-/** Where something is, which version it has, or how a model's server is reached. */
+/** Endings of variables that name a folder, a version or the address of a model's server. */
 const ENDS =
   /_(?:HOME|ROOT|DIR|PATH|PREFIX|VERSION|BASE_URL|CA_BUNDLE|CA_CERTS|CA_CERTS_FILE|CERT_FILE|CERT_DIR)$/;
 /** Rules above say nothing about these. */

@@ -165,7 +165,7 @@ function ownFiles({ dir, kind }: Project): string[] {
 export const FILE = "mcp.yaml";
 /** The schema of `.mcp.json`. Other programs have keys of their own in it, so unknown keys are ignored. */
 const FOREIGN = ".mcp.json";
-/** Its key. */
+/** The key below which our own file has its servers. */
 export const KEY = "servers";
 const FOREIGN_KEY = "mcpServers";
 

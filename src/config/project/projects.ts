@@ -73,7 +73,7 @@ export class Projects {
     try {
       return this.#cache.get(this.#file) ?? { projects: [] };
     } catch (error) {
-      // Not a regular file, or too large.
+      // The list is no regular file, or is too large.
       if (error instanceof SyscallError && error.code === "INVALID") return { damaged: [] };
       throw error;
     }

@@ -52,7 +52,7 @@ export async function discover(search: Search): Promise<DiscoveredProvider | nul
   );
 }
 
-/** It needs a key, and only that. */
+/** Whether a key is all that the provider needs. */
 function hasKeyOfItsOwn({ device }: DeviceEntry): boolean {
   return device.provider?.needsKey === true && !device.provider.isProgram;
 }

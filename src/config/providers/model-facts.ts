@@ -6,7 +6,7 @@ import { MODEL_SERVICES, type ModelService, type StockModel } from "./model-tabl
 /** What is known of a model: of `providers.yaml`, and of the table where the file says nothing. */
 export interface ModelFacts {
   contextWindow?: number;
-  /** From a file. Every request has it as its limit. */
+  /** The limit that a file sets for each answer: every request contains it. */
   maxOutput?: number;
   /** From the table: the longest answer of the model. Requests do not have it as their limit. */
   outputLimit?: number;

@@ -164,7 +164,7 @@ function takenOver(parent: ProviderChoice, because: string, request: ProviderReq
   return { ...(model === parent.model ? parent : withModel(parent, model, request)), because, byFlag };
 }
 
-/** Another model of the same provider. */
+/** Returns the choice with another model of the same provider. */
 function withModel(choice: ProviderChoice, model: string, request: ProviderRequest): ProviderChoice {
   const { base_url: url, extra } = choice.config;
   const address = { driver: choice.device.slice(DEVICES.length), model, url, extra };

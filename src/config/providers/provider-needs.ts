@@ -67,7 +67,7 @@ export function driversOf({ devices }: Devices): readonly DeviceEntry[] {
   return found;
 }
 
-/** By the list of all devices, which stays the same until one is added or removed. */
+/** A cache by the list of all devices, which is replaced when a device is added or removed. */
 const drivers = new WeakMap<readonly DeviceEntry[], readonly DeviceEntry[]>();
 
 /** The names of all model drivers. */

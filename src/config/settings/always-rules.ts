@@ -67,7 +67,7 @@ async function changeRules(
     lines.items = lines.items.filter((_, at) => after.includes(before[at] ?? ""));
     for (const rule of after.filter((one) => !before.includes(one))) lines.add(document.createNode(rule));
   }
-  // With the key, comments beside it would go as well.
+  // A key without rules is removed, unless the file has comments, which would be removed with it.
   if (after.length === 0 && !text?.includes("#")) document.delete(ALLOW_ALWAYS);
   const isEmpty = yaml.isMap(document.contents) && document.contents.items.length === 0;
   const written = isEmpty ? "" : document.toString({ lineWidth: 0 });

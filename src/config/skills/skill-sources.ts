@@ -28,7 +28,7 @@ export interface SkillSource {
   tier: Tier;
   /** An agent has written it. */
   isWritten?: true;
-  /** Of an embedded skill, parsed by the build. */
+  /** The front matter of an embedded skill, which the build has parsed. */
   front?: SkillFront;
   isThere(): boolean;
   /** null when the file does not exist. */

@@ -11,7 +11,7 @@ const RecordFile = z.lazy(() =>
   z.object({
     v: z.literal(TRUST_VERSION),
     project: z.string(),
-    /** Later changes by the author are trusted, but not changes by a run. */
+    /** Whether later changes to the project are trusted, except those that a run makes. */
     follow: z.boolean(),
     since: z.string(),
     digests: z.record(z.string(), z.string()),

@@ -24,7 +24,7 @@ export class ChildAgents {
   readonly #parts: ChildAgentParts;
   /** The waiting parent of each child. */
   readonly #waiting = new Map<PID, Process>();
-  /** By parent: the last call that has begun to start its child. */
+  /** The last call of each parent that has begun to start its child: the next one waits for it. */
   readonly #starts = new WeakMap<Process, Promise<unknown>>();
   /** Called at the end of each child that is waited for. */
   readonly #onEnd = new Set<() => void>();

@@ -254,7 +254,7 @@ export class Asks {
   async #ask(proc: Process, grant: FileGrant | null, ask: OpenAsk, signal: AbortSignal): Promise<Settled> {
     const { clock, waiting: calls } = this.#ports;
     const waiting: Waiting = { proc, ask, grant, settled: Promise.withResolvers(), isSettled: false };
-    // It may be rejected before anything waits for it.
+    // Handled here, because the promise may be rejected before anything awaits it.
     waiting.settled.promise.catch(() => undefined);
     const release = this.#ports.table.holdClocks(proc);
     const resume = this.#ports.pauseEffects(proc);

@@ -31,7 +31,7 @@ export class Turns {
   readonly #proc: Process;
   /** If set, it is the user's turn: the run waits for a message with a higher number. */
   #waitAfter: number | undefined;
-  /** Until a step record holds it. */
+  /** What the next step reads. Kept until a step record contains it. */
   #delivery: Delivery | undefined;
 
   constructor(parts: Io, proc: Process) {

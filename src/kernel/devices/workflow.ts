@@ -11,7 +11,7 @@ const notes = await pipeline(args, (file) => agent("Review " + file, {label: fil
 return await agent("Sum up:\\n" + notes.filter(Boolean).join("\\n"));
 It has agent(prompt, {agent, model, schema, check, label, …}), parallel(functions), pipeline(items, stages…), phase(name), log(text), args and budget; no files, network, clock or random numbers. All agents use your budget and rights.`;
 
-/** Its end is a signal to the process. */
+/** The tool that starts a workflow. The workflow's end arrives as a signal. */
 export function workflowTool(agents: () => ChildAgents): KernelTool {
   return {
     path: "/dev/kernel/workflow",

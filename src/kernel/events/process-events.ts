@@ -233,7 +233,7 @@ export class ProcessEvents {
     const timer = this.#ports.clock.timer(CHILD_EVERY_MS, () => {
       const changed = this.#children.get(proc)?.changed ?? false;
       this.#children.delete(proc);
-      // Its end is emitted when it is on disk.
+      // The end of a process is emitted elsewhere, when it is on disk.
       if (changed && !proc.exit) this.#emitChild(proc);
     });
     this.#children.set(proc, { timer, changed: false });

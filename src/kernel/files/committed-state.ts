@@ -30,7 +30,7 @@ export async function stateOfEntry(
   return { kind, oid: null, mode, size: 0, lost: "git no longer has its former content, or it is too large" };
 }
 
-/** As git writes text where lines end with CR and LF. */
+/** Converts line ends to CR LF, as git does when it checks out text with that setting. */
 function withReturns(content: Uint8Array): Uint8Array {
   return Buffer.from(Buffer.from(content).toString("latin1").replace(/\r?\n/g, "\r\n"), "latin1");
 }

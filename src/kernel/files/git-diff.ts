@@ -49,7 +49,7 @@ export class GitDiff {
     return counts;
   }
 
-  /** By path. Returns null when it would be too long. */
+  /** Returns the patch of the files, which have their paths as keys; null if it would be too long. */
   async patch(files: ReadonlyMap<string, ComparedFile>): Promise<string | null> {
     const texts = new Map<string, ComparedFile>();
     const others = new Map<string, ComparedFile>();

@@ -6,7 +6,7 @@ import { TimeSlices } from "../../store/files/time-slice.ts";
 
 const HEADER = 12;
 export const OID_BYTES: Record<ObjectFormat, number> = { sha1: 20, sha256: 32 };
-/** Of an entry before the name of its content. */
+/** Bytes of an index entry that come before the name of its content. */
 const FACTS = 40;
 const EXTENDED = 0x4000;
 const STAGE = 0x3000;

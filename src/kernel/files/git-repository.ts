@@ -131,7 +131,7 @@ export class Git {
 
 /** A private repository, which its owner removes. */
 export interface OwnRepository {
-  /** Its folder. */
+  /** The folder of the repository. */
   dir: string;
   run(args: readonly string[], o?: RunOptions): Promise<GitResult>;
 }

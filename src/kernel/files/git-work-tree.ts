@@ -50,7 +50,7 @@ export interface Listing {
   files: Map<string, string>;
   /** What the system says of each; a deleted file has no entry. */
   stats: Map<string, Stats>;
-  /** As the index has it; a file that is not in the index has no entry. */
+  /** The files' entries in the index, by path; undefined for a file that the index lacks. */
   entries: ReadonlyMap<string, IndexEntry | undefined>;
   /** Whether a file is older than the first listing, and was not in it: it was ignored, or had another name. */
   isOlder(path: string): "here" | "elsewhere" | false;
@@ -143,7 +143,7 @@ export class WorkTree {
     return scan;
   }
 
-  /** Those whose content is not that of the index: git compares many of them. */
+  /** Returns the suspects whose content differs from the index. If they are many, git compares them. */
   async #changedOf(suspects: readonly Suspect[], call: CallOptions): Promise<readonly Suspect[] | null> {
     const { format, index, root } = this.#repository;
     const bytes = suspects.reduce((sum, { size }) => sum + size, 0);
@@ -203,7 +203,7 @@ export class WorkTree {
       const o = { ...call, stdin, env: { GIT_OBJECT_DIRECTORY: objects }, timeoutMs: TAKE_MS };
       const how = (await packsMany(own, call)) ? ["-c", "core.bigFileThreshold=1"] : [];
       const { exit } = await own.run([...how, "update-index", "--add", "--remove", "-z", "--stdin"], o);
-      // Its folder is removed; the open file stays.
+      // The index is opened now, because its folder is removed next.
       return exit.code === 0 ? openIndex(join(own.dir, "index")) : null;
     });
     if (taken === null) return false;

@@ -1,6 +1,6 @@
 /** Finds names that surely match no ignore pattern, so that git need not be asked about them. */
 
-/** With more characters of patterns, git decides about each name. */
+/** If the patterns have more characters, git decides about each name. */
 const MAX_CHARACTERS = 200_000;
 
 /** Finds names that no pattern of an ignore file can match. A pattern counts by how it begins and ends. */

@@ -263,7 +263,7 @@ export class TreeScan {
     this.#noteUnseen(folder, path, number, stat);
     if (stat && file.mode !== 0 && isSame(file, stat, index?.mtimeMs ?? 0)) return;
     const entry = this.#entry(number);
-    // Nothing has replaced it: it has no content before.
+    // A file outside of a sparse checkout is not there, so nothing has changed.
     if (file.sparse && !stat) this.#modes[number] = 0;
     else if (entry === undefined || !stat) this.dirty.set(path, entry);
     else if (entry.kind !== "other") suspects.push({ path, entry, size: stat.size });
@@ -287,7 +287,7 @@ export class TreeScan {
     if (isSubmodule || (stat?.isFile() && stat.nlink > 1)) this.#unseen.set(path, { folder, number });
   }
 
-  /** Of a submodule only what it has checked out is looked at. */
+  /** Of a submodule, looks only at which commit is checked out. */
   #stat(folder: Folder, path: string, mode: number): Stats | undefined {
     if (folder.isGone) return undefined;
     const at = this.#absolute(path);

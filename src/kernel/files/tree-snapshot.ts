@@ -82,7 +82,7 @@ export class TreeSnapshot {
     const before = known
       ? known.state
       : (unkept ?? (typeof converted === "number" ? null : converted) ?? entry ?? absent);
-    // Also a file that has replaced a known one.
+    // A known file counts as well if an older file was moved over it.
     const isMoved = seen !== null && listing.isOlder(path) === "elsewhere";
     const after = seen && isMoved ? { ...seen.state, older: true } : (seen?.state ?? null);
     this.#known.set(path, { version, state: after, entry });

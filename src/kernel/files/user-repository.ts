@@ -7,7 +7,7 @@ import { openRegular, readOpened, readRegular, unlessSystemError } from "../../l
 import type { ObjectFormat } from "../../store/changes/object-store.ts";
 
 const MAX_INDEX_BYTES = 256 * 1024 ** 2;
-/** Of `config`, `commondir`, a `.git` file and ignore files. */
+/** Maximum bytes of `config`, `commondir`, a `.git` file or an ignore file. */
 const MAX_TEXT_BYTES = 1024 ** 2;
 /** git follows folders of objects that name others this deep. */
 const MAX_ALTERNATES_DEPTH = 5;

@@ -16,7 +16,7 @@ import { WorkTree } from "./git-work-tree.ts";
 import { openRepository, type Repository, readIfThere, rootOf } from "./user-repository.ts";
 import { ORIGIN_FILE, ORIGINS, readOrigin, WORKTREES, type WorktreeOrigin } from "./worktree-origin.ts";
 
-/** In the record of the run: what it changed in its worktree. */
+/** The file in the run's record with what the run changed in its worktree. */
 export const WORKTREE_PATCH = "worktree.patch";
 /** For git on all files of a project. */
 const WHOLE_MS = 5 * 60_000;
@@ -90,7 +90,7 @@ export class Worktrees implements AgentWorktrees {
       await must(first, ADD);
       const written = await must(first, ["write-tree"]);
       await must(first, ["checkout-index", "--all", "--index", "--quiet"], { GIT_WORK_TREE: tree });
-      // It stays with the worktree.
+      // The worktree keeps this repository as its own.
       await rename(first.dir, own);
       return written.trim();
     });

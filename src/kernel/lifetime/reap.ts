@@ -11,7 +11,7 @@ import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import type { ResourceHolder } from "../process/resource-holder.ts";
 
-/** In the order in which they are cleared. */
+/** The holders, in the order in which the reap clears them. */
 export type HolderName = "mounts" | "units" | "messages" | "groups" | "signals" | "threads" | "coroutines";
 
 export type Holders = Record<HolderName, ResourceHolder>;

@@ -119,7 +119,7 @@ export class KeyLimiter {
   readonly #clock: Clock;
   readonly #concurrency: ConcurrencyLimit;
   readonly #rate = new RequestRate();
-  /** By model: the limits from headers, and the hold that a refusal asked for. */
+  /** By model: the limits that response headers have reported, and the hold that a refusal asked for. */
   readonly #reported = new Map<string, ReportedLimits>();
   readonly #requestedHolds = new Map<string, ProviderHold>();
   readonly #waiters = new FairQueue<Waiter>();

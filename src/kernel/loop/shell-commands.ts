@@ -168,7 +168,7 @@ async function ps(...[{ processes }, proc, , { out }]: Parameters<Run>): Promise
   return 0;
 }
 
-/** Of its own processes; a script that no run has started reaches those of the project. */
+/** Signals processes below the script. A script that no run has started reaches all of its project. */
 async function kill(...[{ table, signals }, proc, args]: Parameters<Run>): Promise<number> {
   const [flag] = args;
   const named = flag?.startsWith("-") ? flag.slice(1).replace(/^SIG/, "") : undefined;

@@ -34,7 +34,7 @@ const PIECE = 64 * 1024;
 const ScriptArgs = z.object({
   args: z.array(z.string()),
   stdin: z.string().optional(),
-  /** Of a line of a session: what the lines before it have set; null for the first. */
+  /** The state that earlier lines of a session have set; null for its first line, absent outside of a session. */
   session: SessionState.nullable().optional(),
 });
 

@@ -50,10 +50,10 @@ export interface AskPorts {
   denies(view: CallView): boolean;
   /** Whether the rules allow the call. */
   allows(view: CallView): boolean;
-  /** Its ask rules, and its mode. */
+  /** The ask rules of the process. */
   rules: Layer;
   mode: AskMode;
-  /** Its own list, whose patterns answer for a tainted process. */
+  /** The allow list of the process: for a tainted process, a pattern in it replaces a question. */
   own: Layer;
 }
 
@@ -210,7 +210,7 @@ function asksFor(rule: Rule, view: CallView, command: SimpleCommand): boolean {
   return rule.name === view.tool?.name && rule.command.mayBe(command);
 }
 
-/** It is no tool that only reads, and writes files or acts outside. */
+/** Whether the call may write files or act outside. A tool that only reads does neither. */
 function mayChange(view: CallView): boolean {
   const isReadOnly = view.call.tool === null ? view.call.readOnly : view.tool?.readOnly;
   return isReadOnly !== true && (view.kind === "path" || isOutside(view));

@@ -9,7 +9,7 @@ const WITH_SUBCOMMANDS = namesIn(
   `apt apt-get aws brew bun bundle cargo composer deno docker dotnet gem gh git glab go gradle helm just kubectl mix mvn npm npx
   pip pip3 pnpm podman poetry rails rake rustup systemctl terraform uv yarn`,
 );
-/** Of these, `run` and `exec` alone say nothing: the next word does. */
+/** After one of these, `run` or `exec` does not name a kind of command: the next word does. */
 const RUNNERS = new Set(["bun", "npm", "pnpm", "yarn", "uv", "poetry"]);
 
 /** The words that name what a command does: `curl`, `git push`, `npm run test`. null: its subcommand is not known. */
@@ -125,7 +125,7 @@ function knownOptions(title: readonly string[]): ReadonlySet<string> | undefined
 /** Words that a rule can hold as they are, and that a terminal shows. */
 export const PLAIN = /^[^\s*()?[\]{}"'`$\\\p{C}\p{DI}\u{2800}]+$/u;
 
-/** Without a file they run what they read. */
+/** Programs that run the code on their standard input if no file is given. */
 const READ_PROGRAMS = namesIn(
   "ash bash bun dash deno fish ksh lua node perl php psql python python3 R ruby sh sqlite3 zsh",
 );

@@ -34,7 +34,7 @@ const GIT_VALUES = namesIn("-C -c --attr-source --config-env --git-dir --namespa
 export class CommandPattern {
   /** Alternatives: one must match. */
   readonly #forms: readonly (readonly string[])[];
-  /** With the program's name in lower case. */
+  /** The same alternatives with the program's name in lower case, for deny rules. */
   readonly #denyForms: readonly (readonly string[])[];
 
   constructor(text: string) {

@@ -20,9 +20,9 @@ export interface Reads {
   files: readonly Word[];
   /** The folder in which it runs (`git -C`). */
   folder?: Word;
-  /** It reads what the command before it prints as names of files. */
+  /** The command takes the output of the command before it as file names, as `xargs` does. */
   takesNames?: true;
-  /** It reads behind links below its folders, all or of this name. */
+  /** The command follows links below its folders: those whose names match this pattern. */
   follows?: string;
 }
 
@@ -102,7 +102,7 @@ function programEffect(
   const { rest, files, scripts, isPlain } = read;
   if (operands === "wrapped") {
     const inner = rest.slice(Number.isFinite(most) ? most : 0);
-    // In the shell itself, it would change the folder of the next commands.
+    // `command cd` changes the folder of the shell itself, where the next commands run.
     if (inner[0]?.text === "cd") return { why: `\`${name} cd\` may change the folder` };
     return effectOf(commandOf(inner), variables);
   }
@@ -154,7 +154,7 @@ interface Arguments {
   scripts: Word[];
   /** Every option is known, so that the first operand is known. */
   isPlain: boolean;
-  /** It reads behind links. */
+  /** The command follows links. */
   follows: boolean;
 }
 
@@ -319,7 +319,7 @@ const HERE = wordOf(".");
 /** Names of files that another program lists. */
 const NAMES: Word = { text: "", dynamic: true, splits: true, form: `${MARK.glob}*` };
 
-/** The same of `find`: they begin with a folder. */
+/** The names that `find` prints: they begin with its folder. */
 const FOUND: Word = { ...NAMES, form: `./${MARK.glob}*` };
 
 function commandOf(words: Word[]): SimpleCommand {

@@ -17,9 +17,9 @@ export interface Program {
   most: number;
   /** No option of any known version does more than read and print. */
   anyOption: boolean;
-  /** By letter: options that can be bundled. */
+  /** Options of one letter, which can be bundled (`-la`). */
   short: ReadonlyMap<string, Value>;
-  /** By whole word: an abbreviation may mean another option. */
+  /** Options of several letters. An abbreviation does not count, because it may mean another option. */
   words: ReadonlyMap<string, Value>;
 }
 

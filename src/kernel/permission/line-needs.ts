@@ -30,7 +30,7 @@ export interface Need {
   folders?: readonly string[] | null;
   /** The call of Read or Write that the line equals. */
   file?: CallView;
-  /** It only reads, a file that may be any. */
+  /** The line only reads, and which file it reads is not known. */
   isRead?: boolean;
 }
 

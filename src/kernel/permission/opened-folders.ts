@@ -9,7 +9,7 @@ import type { Rule } from "./rule.ts";
 /** Its real path. A single file is opened as a folder that holds only itself. */
 export interface OpenedFolder {
   dir: string;
-  /** Else it is open for reading only. */
+  /** False: the folder is open for reading only. */
   write: boolean;
 }
 
@@ -46,7 +46,7 @@ export function openedByRules(
   });
 }
 
-/** Both lists, each folder once. */
+/** Merges two lists of folders, so that each folder is listed once. */
 export function withFolders(
   known: readonly OpenedFolder[],
   more: readonly OpenedFolder[],

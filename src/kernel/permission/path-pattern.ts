@@ -49,12 +49,12 @@ export class PathPattern {
     return { dir: `/${literal.join("/")}`, isWhole };
   }
 
-  /** It covers everything below each folder that it covers. */
+  /** Whether the pattern ends in `**`: then it covers everything below each folder that it covers. */
   get endsInAll(): boolean {
     return this.#parts.at(-1) === "**";
   }
 
-  /** It names its first folder. */
+  /** Whether the pattern begins with a folder's name, not with `**`. */
   get isAnchored(): boolean {
     return this.#parts[0] !== "**";
   }

@@ -25,7 +25,7 @@ const HARMLESS = new RegExp(
     "",
   ),
 );
-/** These git ignores in the environment of a command that only reads. */
+/** Settings that have no effect on a command that only reads: its environment overrides them. */
 const QUIETED =
   /^(?:core\.(?:fsmonitor|hookspath)|log\.showsignature|gpg\.|remote\.\*\.|extensions\.partialclone|protocol\.)/;
 /** What Git LFS writes there. */

@@ -15,7 +15,7 @@ const ALONE = new RegExp(`^${NAME}(?=[A-Za-z0-9_.]|$)`);
 /** Names below the folder: all of them, and those that can't be taken for an option. */
 const NAMES = `${MARK.glob}*`;
 const NO_OPTIONS = `x${NAMES}`;
-/** The same where the shell makes one word of it. */
+/** The same if the shell makes exactly one word of the value. */
 const ONE_WORD = `xx${NAMES}`;
 const SEVERAL = new RegExp(`[${MARK.variable}${MARK.substitution}${MARK.unknown}]`);
 

@@ -36,7 +36,7 @@ export class ProcessTable {
     return proc;
   }
 
-  /** By its whole UUID. */
+  /** Finds a process by its complete UUID. */
   ofUuid(uuid: string): Process | undefined {
     return this.#byUuid.get(uuid);
   }

@@ -61,7 +61,7 @@ export class Process {
   /** Provider keys to redact; model drivers add keys that they fetch. */
   readonly secrets: Secrets;
 
-  // Its end. Written by the runner (ending) and the task.
+  // The end of the process. The runner writes `ending`, the task the rest.
 
   /** The process is ending and accepts no more children. */
   ending = false;
@@ -84,7 +84,7 @@ export class Process {
   readonly activity: ProcessActivity;
   /** Called when it is paused, continued or stopped, or begins or ends a wait. */
   onStanding: (() => void) | undefined;
-  /** Only in the root of a tree: the list that each plugin shows. */
+  /** The task list of each plugin. Only the root process of a tree has them. */
   readonly checklists = new Map<string, readonly ChecklistItem[]>();
   /** How it began, and what the builder had to leave out: for clients that attach, and for the record. */
   readonly notices: string[];
@@ -163,7 +163,7 @@ export class Process {
     return this.#resume !== undefined;
   }
 
-  /** With the tokens of all its children. */
+  /** Tokens that the process and all its children have used. */
   get tokensUsed(): number {
     return this.spec.budget.tokens;
   }

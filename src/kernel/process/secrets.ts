@@ -22,7 +22,7 @@ interface SecretsOptions {
 export class Secrets {
   readonly #first: readonly string[];
   readonly #shared: Secrets | undefined;
-  /** By each form of a key. */
+  /** The label that replaces a key, for each form in which the key may appear. */
   readonly labels: ReadonlyMap<string, string>;
   #fetched: readonly string[] = [];
   #fetchedKeys: readonly string[] = [];
@@ -244,7 +244,7 @@ function inLatin1(text: string): string {
   return Buffer.from(text).toString("latin1");
 }
 
-/** Where at the end of the text a key may begin; its length when none does. */
+/** Returns the index from which the end of the text may be the beginning of a key; the text's length if none is. */
 function startOfKey(text: string, keys: readonly string[]): number {
   let start = text.length;
   for (const key of keys) {

@@ -40,11 +40,11 @@ export interface SavedRun {
   spawned: NonNullable<ProcessMeta["spawned"]>;
   history: SavedHistory;
   progress: RunProgress;
-  /** Its usage, including its children's. */
+  /** The usage of the run so far, including its children's. */
   before: EarlierUsage;
   /** Inbox entries that the model has not seen. */
   unread: readonly InboxEntry[];
-  /** Its background units, line by line. */
+  /** The lines of its background units, as units.jsonl has them. */
   units: readonly UnitLine[];
   /** Descriptions of its records that can't be read. */
   damage: readonly string[];
@@ -58,7 +58,7 @@ interface Fork {
   adopted: boolean;
   /** The last of these steps is the model's final answer. */
   answered: boolean;
-  /** That was the run's end. */
+  /** The run ended with that answer. */
   ended: boolean;
 }
 

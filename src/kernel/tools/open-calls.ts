@@ -11,7 +11,7 @@ import type { Wake } from "../types.ts";
  */
 export class WaitingCalls {
   readonly #clock: Clock;
-  /** By call. */
+  /** What each waiting call of a process waits for, by the call's id. */
   readonly #waiting = new WeakMap<Process, Map<string, Wake>>();
 
   constructor(clock: Clock) {

@@ -18,7 +18,7 @@ interface OutboxPorts {
   owner(): Process;
   /** A unit's end is in the inbox, or there is none any more. */
   over(id: string): void;
-  /** Nothing is left to deliver. */
+  /** Called when no signal is left to deliver. */
   idle(): void;
   warn(source: string, text: string): void;
 }

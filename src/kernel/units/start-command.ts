@@ -135,7 +135,7 @@ export async function adoptCommand(
     throw new SyscallError("INTERNAL", `Unit ${id} has no program.`);
   const { proc } = owner;
   const { grace } = proc.spec.opts.limits;
-  // Without its line, the sweep has ended it.
+  // A program that units.jsonl does not name can't be adopted: the sweep of a new daemon has ended it.
   const adopted = program ? await ports.children.adoptUnit(program, grace) : null;
   const over = ports.beginEffects(proc);
   const path = join(proc.record.unitDir, id);

@@ -55,7 +55,7 @@ interface Owned {
   state: DaemonState;
   outbox: Outbox;
   parked: boolean;
-  /** Of each live unit: resolves when it has announced its end. */
+  /** For each live unit a promise, which resolves when the unit has announced its end. */
   ends: Map<string, Promise<void>>;
   /** Units that have ended, oldest first. */
   ended: Map<string, { snapshot: DaemonSnapshot; daemon: Daemon }>;
@@ -70,7 +70,7 @@ interface Owned {
 export class Units implements ResourceHolder {
   readonly #ports: UnitsPorts;
   readonly #owned = new Map<Process, Owned>();
-  /** By run: units that go on while it is suspended. */
+  /** Units that continue while their run is suspended, by the run's UUID. */
   readonly #parked = new Map<string, Owned>();
   /** Live units that drivers run, by their ids. */
   readonly #driverUnits = new Map<string, DriverUnit>();

@@ -147,11 +147,11 @@ class Daemon {
    * status. The daemon ends if a required unit does not start.
    */
   #startServices({ system }: BootedServer): void {
-    // It logs its own failures.
+    // Not awaited: recovery logs its own failures.
     void system.recovery.start();
     system.cron.start();
     system.init.start().catch((failed: unknown) => {
-      // It was stopped meanwhile, which is the reason.
+      // If the daemon is stopping, that is why the start failed.
       if (!this.#stopping) this.#failure = { failed };
       this.#stop(false);
     });

@@ -144,7 +144,7 @@ export class ChangeFeed implements ProcFeed {
     }
     this.#counts = counts;
     this.#nextLookAt = now + LOOK_MS;
-    // Not those of the list: one may have ended since.
+    // Reads the live processes again, because one of the list may have ended since.
     for (const { pid, ended_at_ms } of kernel.processes.infos()) if (ended_at_ms === null) this.#follow(pid);
     this.#send([...this.#others, ...processes], new Map());
   }

@@ -64,7 +64,7 @@ export interface DashboardPorts {
   services: () => Services;
   clock: Clock;
   feed: ChangeFeed;
-  /** Of /metrics. */
+  /** The file with the token for /metrics. */
   tokenFile: string;
   /** `listen` and `hosts`: others than this machine may reach it. */
   settings: { listen?: string; port?: number; hosts?: readonly string[] };
@@ -89,7 +89,7 @@ export class Dashboard {
   readonly #clock: Clock;
   /** undefined: it is on loopback, and has tokens. */
   readonly #password: Password | undefined;
-  /** By token: until when it can be used, once. */
+  /** Until when each token can be used. A token can be used once. */
   readonly #tokens = new Map<string, number>();
   readonly #sessions = new Set<string>();
   readonly #metricsToken: MetricsToken;
@@ -120,7 +120,7 @@ export class Dashboard {
     return { url, metrics: { url: `${own}/metrics`, token } };
   }
 
-  /** As a browser of this machine names it. */
+  /** The host name by which a browser on this machine reaches the page. */
   get #ownHost(): string {
     const { listen = LOOPBACK } = this.#ports.settings;
     const host = listen === "0.0.0.0" || listen === "::" ? LOOPBACK : listen;
@@ -285,7 +285,7 @@ export class Dashboard {
     return answer;
   }
 
-  /** As the user's own client. */
+  /** Runs a method with the rights of the user's own client. */
   async #run(name: string, payload: unknown, peer: Peer): Promise<void> {
     const all = Object.entries({ ...METHODS, ...PAGE_METHODS });
     const load = all.find(([known]) => known === name)?.[1];

@@ -12,7 +12,7 @@ import { statusOf } from "../records/run-selection.ts";
 import type { Services } from "../services.ts";
 
 const MAX_TEXT = 200;
-/** Of all jobs together: the newest. */
+/** Maximum attempts of all jobs together; the newest are kept. */
 const MAX_ATTEMPTS = 5000;
 /** Attempts in the strip of a job. */
 const STRIP = 60;
@@ -171,7 +171,7 @@ async function called(
   return made.result ?? "";
 }
 
-/** As the table of methods. */
+/** Methods of the page alone, in the form of the table of methods. */
 export const PAGE_METHODS = {
   children: async () => children,
   jobs: async () => jobs,

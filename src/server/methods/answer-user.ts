@@ -59,7 +59,7 @@ async function answerSuspended(
   return resumed(info, services, env);
 }
 
-/** Where no waker resumes runs, the user does. */
+/** Resumes the run that waited for the answer. Without a waker, the user resumes it. */
 async function resumed(
   { uuid, pid }: ProcInfo,
   { resumeAnswered }: Services,

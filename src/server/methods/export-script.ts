@@ -13,7 +13,7 @@ const PAGE = 100;
 const MAX_CHILDREN = 1000;
 
 interface ScriptPage {
-  /** With the first page only. */
+  /** Set on the first page only. */
   head: ScriptHead | null;
   responses: ScriptEntry[];
   /** Runs of the agents that the run has spawned. */

@@ -25,7 +25,7 @@ export const getStepDetail = method({
     }
     if (step) {
       const kept_results = await keptResults(records, uuid, step);
-      // Its other numbers are those of the file.
+      // Without `p`, `ns` and `entries`, which mean something in the file only.
       const { p: _, ns: __, entries: ___, ...shown } = step;
       return { ...shown, action: shownAction(step, next), pid, uuid, ...firstCall(step), kept_results };
     }

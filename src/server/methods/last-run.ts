@@ -14,7 +14,7 @@ export const lastRun = method({
     z.object({
       cwd: z.string(),
       alive: z.boolean().optional(),
-      /** Of all projects, foreign ones too: the data folder is a record that was kept. */
+      /** Searches all projects, and foreign runs as well: the data folder is a saved record. */
       record: z.boolean().optional(),
     }),
   async handle(

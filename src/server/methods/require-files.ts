@@ -4,7 +4,7 @@ import { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
 import { method } from "./method.ts";
 
-/** Absolute. */
+/** Absolute paths. */
 const Files = () => z.array(z.string().startsWith("/").max(4096)).max(1000);
 
 /**

@@ -15,7 +15,7 @@ import { whileTaken } from "./shared/while-taken.ts";
 interface Resumed extends BegunRun {
   /** The last complete step: the next one is made now. */
   resumed_from_step: number;
-  /** Of a fork: the run it comes from. */
+  /** Set for a fork: the run from which it was made. */
   origin_uuid?: string;
 }
 

@@ -25,7 +25,7 @@ export const runEvents = streamMethod({
   payload: () =>
     Target().extend({
       after: z.int().nonnegative().optional(),
-      /** With messages, inputs and results. */
+      /** Includes messages, inputs and results. */
       bodies: z.boolean().optional(),
       follow: z.boolean().optional(),
     }),

@@ -18,7 +18,7 @@ const SendMessageRequest = () =>
     when: z.enum(["next_step", "after_answer"]).optional(),
     /** Of two messages with one key to a run, the second is not taken, and the answer has the `seq` of the first. */
     key: z.string().min(1).max(128).optional(),
-    /** As in a resume, for a suspended run. */
+    /** Used if the run is suspended, as in `resume`. */
     env: z.record(z.string(), z.string()).optional(),
     attended: z.boolean().optional(),
   });

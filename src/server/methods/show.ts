@@ -34,7 +34,7 @@ export const show = method({
   },
 });
 
-/** As its record says. */
+/** Returns the background units of a run, from its record. */
 async function unitsOf({ records, info }: Run): Promise<DaemonSnapshot[]> {
   const { records: lines } = await records.units(info.uuid);
   return recordedUnits(lines).map(({ snapshot }) => snapshot);

@@ -14,7 +14,7 @@ export const take = method({
     Target().extend({
       /** Files and folders, absolute. Absent or empty: all. */
       files: z.array(z.string().startsWith("/")).max(1000).optional(),
-      /** Only reports. */
+      /** Reports what would change, and changes nothing. */
       dry_run: z.boolean().optional(),
     }),
   async handle({ files = [], dry_run = false, ...target }, services, caller): Promise<TakeReport> {

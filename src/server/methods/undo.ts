@@ -18,7 +18,7 @@ export const undo = method({
       /** The last step whose changes stay. Absent: none stays. */
       to_step: z.int().nonnegative().optional(),
       redo: z.boolean().optional(),
-      /** Only reports. */
+      /** Reports what would change, and changes nothing. */
       dry_run: z.boolean().optional(),
       /** Overwrites what others changed since in `files`. */
       force: z.boolean().optional(),

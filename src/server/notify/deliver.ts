@@ -114,7 +114,7 @@ async function intoFile({ path, append }: { path: string; append: boolean }, tex
     return;
   }
   await replaceDocument(file, text, undefined, (temporary) => {
-    // It keeps its mode: others may read it.
+    // The file keeps its permissions, because other users may read it.
     if (stats) chmodSync(temporary, stats.mode & 0o777);
     renameSync(temporary, file);
   });

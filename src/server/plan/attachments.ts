@@ -24,7 +24,7 @@ const MAX_IMAGES_BYTES = 15 * 1024 * 1024;
 export interface Attachments {
   /** Shown to the model with the intent; absent when nothing was attached. */
   text?: string;
-  /** In the order in which the text names them. */
+  /** The attached images, in the order in which the text names them. */
   images: AttachedImage[];
   /** Additional folders that the run may use. */
   folders: string[];

@@ -10,7 +10,7 @@ const REF = /^(?<name>[\w./+@#%=,-]+?)(?<steps>(?:[~^]\d{0,4})*)$/;
 const MAX_REF = 250;
 const HASH = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
 const SHORT_HASH = /^[0-9a-f]{4,64}$/;
-/** Of references that name another reference. */
+/** Maximum steps from a reference to the reference that it names. */
 const MAX_LINKS = 5;
 const BRANCHES = "refs/remotes/origin";
 

@@ -18,7 +18,7 @@ export const INSTRUCTIONS = ["AGENTS.md", "CLAUDE.md"];
 /** Records are no definitions. */
 const RECORDS = ".rnix/data/";
 
-/** Of one folder of `DEFINITIONS`. Other programs use folders of these names, too. */
+/** Maximum files of one folder of `DEFINITIONS`, because other programs also use folders with these names. */
 const MAX_FILES = 5_000;
 const MAX_BYTES = 64 * 1024 ** 2;
 /** How often targets of links are added that have links again. */

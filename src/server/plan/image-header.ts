@@ -30,7 +30,7 @@ export function readImage(bytes: Uint8Array): Image | null {
     const [width, height] = SIZES[media_type](Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
     return width > 0 && height > 0 ? { media_type, width, height } : null;
   } catch (error) {
-    // It ends before its size.
+    // The data ends before the image's size.
     if (error instanceof RangeError) return null;
     throw error;
   }

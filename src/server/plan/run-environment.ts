@@ -18,14 +18,14 @@ interface EnvironmentSources {
 }
 
 interface RunEnvironment {
-  /** Of the tools: without keys. */
+  /** The environment of the tools, without keys. */
   env: Record<string, string>;
   /** Values that are redacted. */
   secrets: string[];
   pluginKeys: Record<string, string>;
 }
 
-/** In the user's file with keys, what is no address and no other setting. */
+/** Names in the user's file with keys that hold secrets, not addresses or other settings. */
 const SECRET_NAME = /KEY|TOKEN|SECRET|PASS|CREDENTIAL/i;
 
 export function runEnvironment(

@@ -115,7 +115,7 @@ export class RunWatch {
     try {
       this.#settle(project, [this.#ports.kernelId], await this.#ports.items(project));
     } catch (thrown) {
-      // Its mark stays: until it can be settled, only what is in the list counts.
+      // This kernel stays marked as active. Until that can be settled, only listed items are trusted.
       this.#warn(project, thrown);
     }
   }

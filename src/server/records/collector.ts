@@ -41,14 +41,14 @@ interface CollectOptions {
   dryRun?: boolean;
   /** At most this many runs; the rest is left to the next collection. */
   most?: number;
-  /** It ends after the run that is being removed. */
+  /** If aborted, the collection ends after the run that it is removing. */
   signal?: AbortSignal;
 }
 
 /** The state of one data folder. */
 interface DataFolder {
   records: RunStore;
-  /** Of the user's own runs. */
+  /** The rows of the user's own runs. */
   rows: RunRow[];
   /** The number of foreign runs. */
   foreign: number;

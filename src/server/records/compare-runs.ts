@@ -85,7 +85,7 @@ function prompt(
   return [{ kind: "prompt", step: null, message, recorded: some(gone), replayed: some(fresh) }];
 }
 
-/** Without the parts that differ by day and folder. */
+/** Returns the lines of a prompt without what differs by day and folder. */
 function plainPrompt(text: string, { cwd, project }: ProcInfo): string[] {
   return text
     .replaceAll(cwd, "<cwd>")
@@ -112,7 +112,7 @@ function tools(before: ProcessMeta | null, after: ProcessMeta | null): Differenc
   return [...list("tools", "tools offered", [...old.keys()], [...today.keys()]), ...changed];
 }
 
-/** Without the cost: a replay has none. */
+/** Compares the limits, except the cost, which a replay has not. */
 function limits(before: ProcInfo, after: ProcInfo): Difference[] {
   return (["max_steps", "context_budget", "timeout_ms"] as const).flatMap((name) => {
     const [recorded, replayed] = [before[name] ?? "unlimited", after[name] ?? "unlimited"].map(String);

@@ -48,7 +48,7 @@ interface LastRun {
 
 interface Listed {
   runs: ProcInfo[];
-  /** Of all pages. */
+  /** The number of runs on all pages together. */
   total: number;
   unreadable: { path: string; message: string }[];
 }

@@ -11,7 +11,7 @@ export interface PlannedFile {
   to: FileState | null;
   /** Folders to remove when they are empty then. */
   folders: string[];
-  /** Another program changed it between two changes of the run. */
+  /** Another program changed the file between two changes of the run. */
   mixed: boolean;
 }
 

@@ -36,7 +36,7 @@ export async function playedSteps({ info, records }: Run): Promise<PlayedSteps> 
     last: final.step,
     left,
     end: { exit_code: 0, exit_reason: "completed", result: final.raw_response },
-    // With Complete or an output schema, the result differs from the answer's text.
+    // After a Complete call, or with an output schema, the result is not the answer's text.
     hasResult: final.tool_calls.length === 0 && schema === undefined,
   };
 }

@@ -69,7 +69,7 @@ function shortOf(event: StoryEvent, cwd: string): Short {
   }
 }
 
-/** Of an event that has no form above. */
+/** The title of an event that no case above covers. */
 function titleIn(event: object): Short {
   return "text" in event && typeof event.text === "string" ? { title: firstLine(event.text) } : {};
 }

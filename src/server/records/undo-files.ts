@@ -118,7 +118,7 @@ export class UndoFiles {
     const other = [now, to, from].find((state) => state?.kind === "other");
     if (other) return refused(other.lost ?? "it is left alone");
     if (sameState(now, to)) return { done: was("unchanged"), now };
-    // It may be the only copy.
+    // The file at this path may be the only copy of a file that the run moved.
     if (now && from?.older)
       return refused("it is older than the run, which moved it here: move it back first");
     if (to?.oid === null) return refused(`its former content was not kept: ${to.lost ?? "unknown"}`);

@@ -18,7 +18,7 @@ interface SuspendedRun {
   wake: Wake;
   /** In memory only, while this daemon lives. */
   inMemory?: InMemorySettings;
-  /** Its wake has come; this run, an ancestor, is resumed first and resumes it. */
+  /** The UUID of an ancestor whose wake has come too: it is resumed first, and resumes this run. */
   resumedBy?: string;
 }
 
@@ -30,7 +30,7 @@ interface WakerPorts {
   info(uuid: string): Promise<ProcInfo | undefined>;
   /** An entry of this kind waits in its inbox. */
   hasMail(uuid: string, kind: "message" | "unit"): Promise<boolean>;
-  /** Its units go on here, and none has reported anything. */
+  /** The run's units continue here, and none has reported anything. */
   isParked(uuid: string): boolean;
   resume(uuid: string, why: string, inMemory?: InMemorySettings): Promise<unknown>;
   /** Makes the run wait for the user, and records why. Does nothing if it was resumed meanwhile. */

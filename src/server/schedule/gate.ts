@@ -4,7 +4,7 @@ import { JOB_DEFAULTS } from "../../cron/job-defaults.ts";
 import type { GateResult } from "../../cron/ports.ts";
 import { type ProgramPorts, runShortProgram, shell } from "../../os/short-program.ts";
 
-/** Of its output, what a run can get as input. */
+/** Maximum characters of the gate's output that the run gets as input. */
 const MAX_OUTPUT = 256 * 1024;
 
 /** Runs the command in a folder, with the environment of the job. */

@@ -42,7 +42,7 @@ const ID_HEADERS = [
 /** Serves the hooks of all projects. The address listens on 127.0.0.1 while a job has a hook. */
 export class Hooks {
   readonly #ports: HooksPorts;
-  /** By path of the address. */
+  /** The open hooks, by the path of their address. */
   readonly #open = new Map<string, OpenHook>();
   #server: ReturnType<typeof Bun.serve> | undefined;
 
@@ -104,7 +104,7 @@ export class Hooks {
       this.#server = serve(known);
     } catch (thrown) {
       if (known === 0) throw thrown;
-      // Another program has it now.
+      // Another program uses the port now, so the server takes a free one.
       this.#server = serve(0);
     }
     if (this.#server.port !== known) {

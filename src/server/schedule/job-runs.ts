@@ -19,7 +19,7 @@ export interface JobRunPorts {
   plan: JobPlanPorts;
   kernel(): KernelApi & { processes: { findPid(uuid: string): number | undefined } };
   find(uuid: string): Promise<Run | undefined>;
-  /** With the environment of the job. */
+  /** Plans a resume with the environment of the job. */
   planResume(run: Run, job: StoredJob): Promise<SpawnPlan>;
   /** The run has ended without a process: its waker forgets it. */
   ended(uuid: string): void;
@@ -30,7 +30,7 @@ export interface JobRunPorts {
 const MAX_CONVERSATION_STEPS = 1000;
 /** Levels of children whose calls count. */
 const MAX_DEPTH = 10;
-/** Of a hook's body, what the model is shown. */
+/** Maximum characters of a hook's body that the model is shown. */
 const MAX_BODY = 256 * 1024;
 
 export class JobRuns {
@@ -63,7 +63,7 @@ export class JobRuns {
     await processes.spawn(job.intent, agent, { ...opts, ...limits, uuid, notices });
   }
 
-  /** Of the run of this row; null when it has not begun this instant. */
+  /** Returns how the run of this row ended; null if no run was started for this attempt. */
   async outcome(row: LedgerRow): Promise<RunOutcome | null> {
     const info = row.uuid === null ? undefined : await this.#info(row.uuid);
     if (!info || info.job?.due !== row.due || info.job.attempt !== row.attempt) return null;

@@ -130,7 +130,7 @@ async function settle(swap: Swap, ports: ReplacePorts): Promise<boolean> {
   if (taken?.startsWith(after)) {
     removeLeftover(fs, other);
   } else if (taken !== null) {
-    // It saved again, over our text: the later one keeps the name.
+    // The other program has saved once more, over our text: its later version keeps the name.
     putBack(swap, fs);
     if (fs.stat(other) !== null) keepBeside(swap, fs);
   }

@@ -32,7 +32,7 @@ export interface FsPort {
   fdatasync(fd: number): Promise<void>;
   fdatasyncNow(fd: number): void;
   fsync(fd: number): Promise<void>;
-  /** With the parents that are missing. True when the last one was made here. */
+  /** Makes a folder and its missing parents. Returns true if this call made the folder itself. */
   mkdir(dir: string): boolean;
   rename(from: string, to: string): void;
   /** Makes a hard link. */
@@ -50,7 +50,7 @@ export interface FsPort {
 /** Facts that show a change: a replaced file has another `ino`, an edited one another time. */
 export interface FileFacts {
   size: number;
-  /** With fractions. */
+  /** Milliseconds, with fractions. */
   mtimeMs: number;
   ino: number;
   isFolder: boolean;

@@ -26,7 +26,7 @@ interface IndexFileOptions {
 
 interface OpenDatabase {
   db: Database;
-  /** Of the file; null: in memory. */
+  /** The inode of the database file; null for a database in memory. */
   ino: number | null;
   openedAt: number;
 }

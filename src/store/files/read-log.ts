@@ -10,9 +10,9 @@ const CHUNK_BYTES = 64 * 1024;
 export const NEWLINE = 10;
 
 interface Line {
-  /** From 1. */
+  /** The line number, from 1. */
   number: number;
-  /** Where it begins in the file. */
+  /** The offset of the line in the file, in bytes. */
   at: number;
   /** Bytes of the line, without its newline. */
   length: number;

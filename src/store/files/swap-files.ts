@@ -62,7 +62,7 @@ function open(): Calls | null {
     try {
       return load(name);
     } catch {
-      // Not this name, or an older library: files are replaced without a swap.
+      // The library has another name, or lacks the function: files are then replaced without a swap.
     }
   }
   return null;

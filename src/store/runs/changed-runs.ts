@@ -25,7 +25,7 @@ export class ChangedRuns {
   /** Called before a closed record is written. Never fails: a listing checks each record that it shows. */
   add(uuid: string): void {
     const folder = this.#folder;
-    // Without a folder no listing relies on it.
+    // If there is no such folder, no listing uses these marks.
     if (folder === null || this.#fs.stat(folder) === null) return;
     ifPossible(() => withFile(this.#fs, join(folder, uuid), "replace", () => undefined));
   }

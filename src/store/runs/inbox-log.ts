@@ -38,7 +38,7 @@ interface InboxLogOptions {
 }
 
 interface Pending {
-  /** Of an entry; absent: a line about others. */
+  /** The number of the entry; absent in a line that acknowledges other entries. */
   seq?: number;
   record: object;
   done: PromiseWithResolvers<void>;

@@ -38,7 +38,7 @@ export class RecordKey {
   readonly #bytes: Uint8Array;
   /** True when the key is on disk. Otherwise later commands see the records of this process as foreign. */
   readonly lasting: boolean;
-  /** Where what is derived from the records lies: beside the key. Null: in memory. */
+  /** The folder of indexes derived from the records: beside the key. null: they are in memory. */
   readonly indexFolder: string | null;
 
   private constructor({ bytes, lasting, indexFolder }: WorkerKey) {

@@ -11,9 +11,9 @@ export interface RecordedUnit {
   snapshot: DaemonSnapshot;
   /** The inbox has its end. */
   announced: boolean;
-  /** Of a command: when it is killed, and which silence is an event. */
+  /** A command's limits: when it is killed, and after which silence it is reported as stalled. */
   started: Pick<Line<"started">, "timeout_ms" | "stall_ms">;
-  /** Of a command. */
+  /** The program of a command. */
   program?: Line<"program">;
   /** What of its output the inbox has. */
   reported?: Line<"reported">;

@@ -37,7 +37,7 @@ export interface Page {
   /** The byte at which that line begins, if it is known. */
   at?: number;
   limit?: number;
-  /** Of the page before: the number of its last event. */
+  /** The number of the last event on the page before. */
   lastNumber?: number;
   /** Skip the lines whose last event has this or a smaller number. */
   newer?: number;

@@ -36,7 +36,7 @@ export interface KnownRun {
 
 /** A page of closed runs. */
 export interface PageQuery extends RunFilter {
-  /** By PID, or by UUID; ascending, from after this one. */
+  /** Returns the rows after this PID or UUID, in ascending order. */
   after?: number | string;
   /** The last ones instead of the first ones; still ascending. */
   newest?: boolean;

@@ -54,7 +54,7 @@ export interface RunWriterOptions {
   seal: RecordSeal;
   fs?: FsPort;
   limits?: RunLimits;
-  /** Its parent folders that may not be durable. */
+  /** Parent folders of the run's folder that may not be durable yet. */
   above?: readonly string[];
   /**
    * For a resumed run: the number of events in events.jsonl, or why it can't be read; then new events are counted and
@@ -64,7 +64,7 @@ export interface RunWriterOptions {
   /** The journal holds entries; `open`: those of the open step. */
   journalled?: boolean;
   open?: readonly JournalEntry[];
-  /** Of the lines in its files. */
+  /** The last numbers in the run's files: new lines continue from them. */
   numbers?: LineNumbers;
   states?: readonly StateEvent[];
   /** The content of inbox.jsonl. */

@@ -33,7 +33,7 @@ export class StoryReader {
   readonly #records: Source;
   readonly #uuid: string;
   readonly #lost: FaultCollector | undefined;
-  /** Where the files continue that only grow. */
+  /** For each append-only file, the position from which the next read continues. */
   readonly #pages = new Map<string, Page>();
   /** What is wrong with the files that are read from their beginning each time. */
   readonly #again = new Map<string, LineFaults>();

@@ -19,7 +19,7 @@ import type { IndexText, TextFilter, TextHit, TextIndex } from "./text-index.ts"
 const COLLECTION = "runs";
 /** A part of a run that is indexed at once, so that a search waits for no more than that. */
 const PART_BYTES = 256 * 1024;
-/** Where no file can be written: more is not indexed. */
+/** Maximum size of an index in memory, used if no file can be written. */
 const MAX_MEMORY_BYTES = 64 * 1024 * 1024;
 /** How old the last look at all runs may be. */
 const LOOK_MS = 30_000;
@@ -201,7 +201,7 @@ export class ConversationIndex {
     else this.#texts.use((texts) => this.#learn(texts));
   }
 
-  /** Its record is gone, or is not what was indexed. */
+  /** Called if the run's record is gone, or differs from what was indexed. */
   #indexAgain(uuid: string): void {
     this.#indexed.delete(uuid);
     this.#waiting.add(uuid);

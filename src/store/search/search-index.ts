@@ -60,7 +60,7 @@ export class SearchIndex {
     this.#busy++;
     try {
       return await this.#once(name, request, ms).catch((error: SyscallError) => {
-        // Its Worker ended meanwhile.
+        // The Worker ended during the request: one more attempt starts another.
         if (error.code !== "CLOSED" || this.#closed) throw error;
         return this.#once(name, request, ms);
       });

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 
-/** Of a step, a result and an input: more is not searched. */
+/** Maximum characters of a step, of a result and of an input that are searched. */
 const MAX_STEP_CHARS = 65_536;
 const MAX_RESULT_CHARS = 4_096;
 const MAX_INPUT_CHARS = 4_096;
@@ -20,7 +20,7 @@ const SearchedStep = z.object({
       error: z.string().nullable(),
     }),
   ),
-  /** Of a fork: the step is found in the run that made it. */
+  /** In a fork, the run that made the step: a search finds it there. */
   origin_uuid: z.string().optional(),
 });
 

@@ -7,7 +7,7 @@ export interface Word {
   end: number;
   /** The first is the whole word; the others are the parts of an identifier, or the rest of its character pairs. */
   terms: string[];
-  /** Of a script without spaces between words: the terms are pairs of characters. */
+  /** The word's script has no spaces between words, so its terms are pairs of characters. */
   pairs: boolean;
 }
 

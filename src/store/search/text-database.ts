@@ -6,7 +6,7 @@ import { TextIndex, type TextKind, textTables } from "./text-index.ts";
 
 const PAGE_BYTES = 4096;
 
-/** They can be lost at any time. */
+/** A derived index of texts: it can be lost at any time, and is then built again. */
 export class TextDatabase {
   readonly #file: IndexFile;
   readonly #kind: TextKind;

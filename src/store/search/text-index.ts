@@ -37,7 +37,7 @@ export interface TextHit {
   data: string;
 }
 
-/** Of more matches, the newest are ranked. */
+/** Maximum matches that are ranked: of more, the newest. */
 const MAX_CANDIDATES = 4_000;
 /** Terms that are tried for one word with a typo, the most frequent ones. */
 const MAX_SIMILAR = 5;

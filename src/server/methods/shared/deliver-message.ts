@@ -9,7 +9,7 @@ import { type FoundRun, findRun, refOf } from "./find-run.ts";
 import { whileTaken } from "./while-taken.ts";
 
 interface Sender {
-  /** As in a resume. */
+  /** The environment for a resume, as in `resume`. */
   env?: Record<string, string>;
   attended?: boolean;
   /** A program inside a run resumes no other. */

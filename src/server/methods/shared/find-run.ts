@@ -35,7 +35,7 @@ async function find(system: Services, target: Target): Promise<FoundRun> {
   return { live: false, run, info: run.info };
 }
 
-/** The same, for actions that need a process of this kernel. */
+/** As `findRun`, for actions that need a live process of this kernel. */
 export async function findLiveRun(system: Services, target: Target, toDo: string): Promise<FoundRun> {
   const found = await findRun(system, target);
   if (!found.live && found.info.ended_at_ms === null && found.info.state !== "suspended") {
