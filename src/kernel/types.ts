@@ -157,7 +157,7 @@ export interface SpawnOpts extends ProcessOptions {
   sandbox?: string;
   confinement?: Sandbox;
   attended?: boolean;
-  /** A part of its input is text of others: whose. */
+  /** Whose text is part of the input, if it is not the user's. */
   inputOrigin?: string;
   /** Its agents are started by this script; its model is that of its agents. */
   script?: WorkflowScript;
@@ -257,7 +257,7 @@ export interface ModelAnswer extends Partial<Pick<LLMAnswer, "usage" | "stop_rea
   provider: ProviderChoice;
   messages: readonly Message[];
   message?: Message;
-  /** Why there is none. */
+  /** Why there is no message. */
   error?: SyscallError;
 }
 

@@ -33,13 +33,13 @@ import { processTable } from "./this-system.ts";
 
 export { becomeSubreaper, leaveSubreaper } from "./subreaper.ts";
 
-/** A program in another PID namespace. */
+/** A program that runs in another PID namespace. */
 interface ConfinedProgram {
-  /** Its command line as it was asked for. */
+  /** The requested command line, without the sandbox's own. */
   argv: readonly string[];
   /** The first process of the namespace, where the program shares it. */
   init?: number;
-  /** The command line of a starter there, and those that run. */
+  /** The command line that starts a starter in this namespace, and the starters that run. */
   starter?: { argv: readonly string[]; all: Starters };
 }
 
@@ -75,7 +75,7 @@ export interface ChildrenOptions {
   /** Maximum output of one program in memory and on disk (`maxOutput` of a request takes precedence). */
   memoryBytes: number;
   diskBytes: number;
-  /** Silence after the exit until the output counts as complete. */
+  /** Milliseconds without output, after the exit, until the output counts as complete. */
   quietMs?: number;
   /** Maximum wait of a program for a reader that stopped reading. */
   readerMs?: number;

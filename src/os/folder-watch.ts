@@ -111,10 +111,10 @@ export class FolderWatch {
   }
 }
 
-/** Shared: an event is taken at once. */
+/** All watches share one buffer, because each event is processed at once. */
 const buffer = Buffer.alloc(BUFFER_BYTES);
 
-/** A quarter of what the user may watch: editors watch, too. */
+/** Returns a quarter of the watches that the user may have: editors need some, too. */
 function mostFolders(): number {
   const text = readFileSync("/proc/sys/fs/inotify/max_user_watches", "latin1");
   return Math.min(MAX_FOLDERS, Math.floor(Number(text) / 4));

@@ -100,7 +100,7 @@ export class Orphans {
     this.#isClosed = true;
     this.#retry?.cancel();
     await this.#ending;
-    // Programs of another kernel in this process may have left some of them.
+    // Another kernel in this process may own programs that have left orphans.
     await this.#end(() => leaders.size === 0 || ownsEveryOrphan());
     process.off("SIGCHLD", this.#onChildSignal);
     this.#reaping?.cancel();
@@ -152,7 +152,7 @@ export class Orphans {
       // When two programs end at the same time, each ends it.
       if (program.stays || !ending) return false;
     }
-    // Otherwise a program of another kernel in this process may own it.
+    // A process that is not in this list may be a program of another kernel in this process.
     return leaders.keys().every((pid) => mine.has(pid));
   }
 

@@ -12,7 +12,7 @@ const NAME = "rnix";
  */
 export class OwnProgram {
   readonly #folder: string;
-  /** Kernels that are dead, and whose units run on here. */
+  /** Dead kernels whose units continue to run here. */
   readonly #dead = new Set<string>();
   #isMade = false;
 

@@ -135,7 +135,7 @@ export class ProgramGroup {
 
   /** A process that has ended is in no group. */
   async #take(pid: number): Promise<void> {
-    // The start of another kernel removes an empty one.
+    // A starting kernel removes empty groups, so ours may be gone.
     if (this.#dirs.some(({ dir }) => !existsSync(dir))) this.#make();
     const began = performance.now();
     await Promise.all(
@@ -220,7 +220,7 @@ function usable(from: string, files: readonly string[]): string | null {
   return null;
 }
 
-/** What limits programs here; what it does not name is not limited. */
+/** Names what limits programs on this machine. Anything else is not limited. */
 export function limitsText(): string {
   if (process.platform !== "linux") return "none";
   const { how, processes, memory } = groupMechanism() ?? {};

@@ -30,7 +30,7 @@ interface RunningChildOptions {
   clock: Pick<Clock, "timer">;
   /** Returns the orphans of this program; null when this process is no subreaper. */
   orphans(child: RunningChild): Adopted | null;
-  /** Kills what the program left as soon as it is found; see `EndOptions`. */
+  /** Kills the processes that the program left, each as soon as it is found; see `EndOptions`. */
   killAsFound(child: RunningChild): readonly { pid: number }[];
   onFault(error: SyscallError): void;
 }

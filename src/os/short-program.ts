@@ -8,7 +8,7 @@ import type { Children } from "./children.ts";
 export interface ProgramPorts {
   children: Pick<Children, "exec">;
   clock: Clock;
-  /** Absolute. Nothing is written there. */
+  /** The absolute path of a folder. Such a program writes nothing there. */
   spillDir: string;
 }
 

@@ -131,7 +131,7 @@ export class Starter {
     }
   }
 
-  /** False: it has ended, and gets nothing any more. */
+  /** Returns false if the starter has ended. */
   #deliver(message: StartMessage): boolean {
     try {
       this.#send(message);

@@ -10,7 +10,7 @@ export type LaunchStarter = (socket: number, onMessage: (message: unknown) => vo
 
 interface Use {
   key: string;
-  /** Programs of this key, one after the other. */
+  /** How many programs with this key were started in a row. */
   times: number;
   starter?: Starter;
   /** A starter did not get ready here, so no other is tried. */

@@ -202,7 +202,7 @@ export class Asks {
       return this.#conclude(proc, ask, { by: "expiry", answers: defaultsOf(ask.questions) });
     if (!isAttended && !canPark)
       return this.#conclude(proc, ask, this.#attendance.byPolicy(proc, ask, "on_ask"));
-    // A person who is there now has the time of a new question.
+    // If a person can answer now, the restored question gets as much time as a new one.
     if (restored && isAttended) ask = { ...restored, until_ms: this.#liveUntil(proc) };
     return this.#conclude(proc, ask, await this.#ask(proc, request.grant, ask, signal));
   }

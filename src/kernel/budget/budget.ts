@@ -75,7 +75,7 @@ export class TreeBudget {
   /** Callers that wait until a reservation is settled. Created on first use. */
   #waiting: Set<() => void> | undefined;
 
-  /** For a budget without a process above it; `child` makes the others. */
+  /** Makes a budget without a parent process. `child` makes all others. */
   constructor(limits: BudgetLimits, above?: TreeBudget, before: EarlierUsage = NO_USAGE) {
     this.limits = limits;
     this.#chain = above ? [this, ...above.#chain] : [this];

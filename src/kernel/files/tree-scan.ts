@@ -56,7 +56,7 @@ export interface FolderWatch {
 
 /** A folder that is not ignored. */
 interface Folder {
-  /** "" for the compared one; others end with "/". */
+  /** The path in the compared folder: "" for that folder itself, else with "/" at the end. */
   path: string;
   above: Folder | undefined;
   /** The files that the index names in it, and their numbers. */

@@ -121,7 +121,7 @@ export async function isBounded(
     return false;
   }
   for (const line of text.split("\n").filter((one) => one !== "" && !one.startsWith("#"))) {
-    // A quoted name could be another one than it seems.
+    // git would unquote a quoted name, so it may lead elsewhere.
     if (line.startsWith('"') || !(await isBounded(resolve(objects, line), depth - 1, seen))) return false;
   }
   return true;

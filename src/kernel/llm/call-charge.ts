@@ -13,7 +13,7 @@ import type { PaidRequest, ProviderChoice } from "../types.ts";
  */
 export class CallCharge {
   readonly #proc: Process;
-  /** The one that is asked: after a failure the process may have another. */
+  /** The provider of this call. After a failure, the process may have another one. */
   readonly #provider: ProviderChoice;
   readonly #used = new AttemptUsage();
   /** What earlier steps have charged. */

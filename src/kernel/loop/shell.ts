@@ -23,7 +23,7 @@ import { isKernelCommand, type ShellParts, shellCommand } from "./shell-commands
 const MAX_LIVE = 16;
 /** Commands of one script. */
 const MAX_COMMANDS = 10_000;
-/** Characters that one command prints, and all of them. */
+/** Maximum characters of one command's output, and of all commands' output together. */
 const MAX_OUTPUT = 1024 ** 2;
 const MAX_TOTAL = 16 * MAX_OUTPUT;
 /** A program without a limit of its run ends after a day. */

@@ -50,7 +50,7 @@ export class RunNetworks {
     if (hosts) return this.#open(proc, start, hosts);
     const door = this.#doors.get(proc) ?? this.#open(proc, start);
     this.#doors.set(proc, door);
-    // The next program opens another.
+    // After a failure, the next program tries to open the network again.
     door.catch(() => this.#doors.delete(proc));
     return door;
   }

@@ -159,7 +159,7 @@ const SWEEPING: ReadonlyMap<string | undefined, RegExp> = new Map([
   ["ln", /^-\w*s|^--s/],
 ]);
 
-/** The option with which it does more than change the files that it is given. */
+/** Returns the pattern of an option with which the program does more than change the files that it is given. */
 export function sweepingOption(program: string | undefined, args: readonly Word[]): RegExp | undefined {
   const option = SWEEPING.get(program && basename(program));
   return option && args.some(({ text }) => option.test(text)) ? option : undefined;

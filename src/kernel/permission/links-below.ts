@@ -46,7 +46,7 @@ function mayBecomeMore(name: string): boolean {
   return name.includes("\n") || name.split(/\s/).some((part) => /^[.\\'"]*$/.test(part));
 }
 
-/** None where there is no folder: then nothing is read. */
+/** Returns the entries of a folder; empty if it does not exist, because then nothing is read. */
 function entriesOf(folder: string): Dirent[] {
   try {
     return readdirSync(folder, { withFileTypes: true });

@@ -66,7 +66,7 @@ export class PathPattern {
     return literal > (relative === null ? absolute.length - 1 : absolute.length - relative.length);
   }
 
-  /** The protected names in it, with their counts. */
+  /** The protected names in the pattern, and how often each occurs. */
   get protectedNames(): ReadonlyMap<string, number> {
     return countProtected(this.#parts);
   }

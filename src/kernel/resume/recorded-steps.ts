@@ -6,7 +6,7 @@ import { planText } from "../devices/plan.ts";
 import type { LastAnswer } from "../process/run-progress.ts";
 import type { AgentInfo, SkillInfo } from "../types.ts";
 
-/** Of a fork, the first ones were made by another run. */
+/** Whether the run made this step itself. The first steps of a fork were made by another run. */
 export function isOwn({ origin_uuid }: StepRecord): boolean {
   return origin_uuid === undefined;
 }

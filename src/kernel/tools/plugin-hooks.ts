@@ -42,7 +42,7 @@ export function hookContext(proc: Process, source: HookSource, make: MakeContext
   return make(proc, entry, { kind: "kernel" }, noAccess);
 }
 
-/** No rule of the process covers a file here. */
+/** Refuses every file: no rule of the process applies to a hook. */
 async function noAccess(paths: readonly string[]): Promise<string[]> {
   return paths.map(() => "a hook of a plugin has no right to files of the process");
 }

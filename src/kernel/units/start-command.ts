@@ -183,7 +183,7 @@ function outputFile(proc: Process, path: string): OutputFile {
   return new OutputFile({ path, maxBytes: proc.spec.opts.limits.shell_disk, release });
 }
 
-/** Records what another kernel finds the program of a unit by. */
+/** Records what another kernel needs to find the program of a unit. */
 function identifier(ports: CommandPorts, proc: Process, id: string): (trace: UnitTrace) => boolean {
   return (trace) => {
     try {

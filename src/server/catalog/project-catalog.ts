@@ -61,7 +61,7 @@ interface CatalogPorts {
   /** For a model that is a program, when it is asked whether it answers. */
   children: Pick<Children, "exec" | "endOwner">;
   mounts: Pick<MountManager, "look" | "services">;
-  /** The parts that plugins would give to the prompt of a run there. */
+  /** What plugins would add to the prompt of a run in this project. */
   promptParts(project: ProjectRef): Promise<{ plugin: string; title: string; text: string }[]>;
 }
 

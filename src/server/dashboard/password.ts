@@ -22,7 +22,7 @@ export class Password {
     this.#clock = clock;
   }
 
-  /** Fails with INVALID where there is none, or a short one. */
+  /** Fails with INVALID if the file has no password, or one that is too short. */
   require(): string {
     const password = this.#env()[VARIABLE] ?? "";
     if (password.length >= MIN_LENGTH) return password;

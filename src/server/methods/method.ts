@@ -45,7 +45,7 @@ export interface StreamDefinition<P, A> {
 export function method<P, A>(o: {
   payload: () => z.ZodType<P>;
   closes?: boolean;
-  /** `caller.gone` aborts while it works. */
+  /** `caller.gone` aborts if the client disconnects meanwhile. */
   watchesClient?: boolean;
   handle: PlainDefinition<P, A>["handle"];
 }): PlainDefinition<P, A> {

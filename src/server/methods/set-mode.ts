@@ -11,7 +11,7 @@ import { refuseInside, requireTyped } from "./shared/refuse-inside.ts";
 const SetModeRequest = () => Target().extend({ mode: z.enum(ASK_MODES) });
 
 interface ModeAnswer extends ProcRef {
-  /** The one that counts: a child's mode is never looser than its parent's. */
+  /** The mode that takes effect: a child's mode is never looser than its parent's. */
   mode: AskMode;
 }
 

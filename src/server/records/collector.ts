@@ -179,7 +179,7 @@ export class Collector {
     }
   }
 
-  /** The last part, and a line that says when: the automatic one goes by it. */
+  /** The last part of a collection. Writes its time, from which the automatic collection computes the next one. */
   async #sweep(folders: readonly DataFolder[]): Promise<void> {
     for (const { records } of folders.filter((folder) => !folder.records.linked()))
       await (await records.collected()).sweep();

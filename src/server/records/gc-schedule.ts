@@ -9,7 +9,7 @@ import type { Collector } from "./collector.ts";
 
 /** Delay after the start: the first client comes first. */
 const FIRST_MS = 20_000;
-/** Between rounds while there is more to do. */
+/** Milliseconds between two rounds of one collection. */
 const ROUND_MS = 5_000;
 /** Runs collected in one round. */
 const ROUND = 200;

@@ -92,7 +92,7 @@ function expected(call: ToolCallRecord | undefined): Expected | undefined {
   return { ...(call.error_code !== null && { error: call.error_code }), contains: parts };
 }
 
-/** Whole lines where there are any. */
+/** Returns the first characters of the text, cut at the end of a line if possible. */
 function beginning(text: string): string {
   const part = text.slice(0, PART);
   const end = part.lastIndexOf("\n");

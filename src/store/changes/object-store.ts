@@ -39,7 +39,7 @@ export interface TreeEntry {
 }
 
 interface ObjectStoreOptions {
-  /** The run's folder, or another one. */
+  /** The folder below which contents are kept, usually the run's. */
   dir: string;
   /** Maximum bytes of all contents; further ones are refused with EXHAUSTED. */
   maxBytes: number;

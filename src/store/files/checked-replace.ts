@@ -60,14 +60,14 @@ export async function recoverSwaps(
   return kept;
 }
 
-/** The temporary name says what it swaps: the versions before and after. */
+/** The temporary name contains the hashes of the versions before and after the swap. */
 const SWAP = /^~(.+)\.([0-9a-f]{12})\.([0-9a-f]{12})\.\d+-\d+\.swap\.tmp$/;
 const DIGITS = 12;
 const MAX_RECOVERED = 10;
 
 interface Swap {
   path: string;
-  /** The file that has the other of the two contents. */
+  /** The temporary file: it has the content that is not at `path`. */
   other: string;
   /** The beginnings of the versions. */
   before: string;
@@ -162,7 +162,7 @@ async function recover(swap: Swap, ports: ReplacePorts): Promise<boolean> {
   return true;
 }
 
-/** As `<document>.recovered`, or with a number where that is taken. */
+/** Keeps a version as `<document>.recovered`, or with a number if that name is taken. */
 function keepBeside({ path, other }: Swap, fs: FsPort): void {
   const names = Array.from({ length: MAX_RECOVERED }, (_, n) => `${path}.recovered${n === 0 ? "" : `-${n}`}`);
   const free = names.find((name) => fs.stat(name) === null) ?? names.at(-1) ?? path;

@@ -21,7 +21,7 @@ export class DurableDocument {
   /** The previous version may be beside it. */
   #hasPrevious: boolean;
 
-  /** `there`: an earlier writer left a document. */
+  /** `there`: an earlier writer has left a document at this path. */
   constructor(path: string, o: { fs?: FsPort; there?: boolean } = {}) {
     this.#path = path;
     this.#fs = o.fs ?? realFs;

@@ -251,7 +251,7 @@ export function ioError(error: unknown, doing: string, path: string): SyscallErr
 
 const STRANGER = "expected a file, found a pipe, a socket or a device. Remove it.";
 
-/** Which of them names the folder in question is not known here. */
+/** Both variables are named, because this file does not know which folder failed. */
 const DATA_VARIABLES = "RNIX_DATA_DIR (records of runs) or XDG_DATA_HOME (your data)";
 const DENIED = `permission denied. Make it writable for you, or set ${DATA_VARIABLES} to a folder that is.`;
 

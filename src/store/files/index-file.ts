@@ -147,7 +147,7 @@ function prepare(folder: string): void {
 
 /** What an error of the database means for it; null: it is no fault of the file. */
 function problemOf(error: unknown): "damaged" | "unwritable" | null {
-  // A row that is no JSON, and a table that is gone.
+  // A row is not valid JSON, or a table is missing.
   if (error instanceof SyntaxError || (error instanceof Error && /no such table/.test(error.message)))
     return "damaged";
   const code = errnoOf(error) ?? "";

@@ -56,7 +56,7 @@ export class InboxLog {
   readonly #unread = new Map<number, string>();
   #last: number;
   #pending: Pending[] = [];
-  /** Numbers for the next `taken` line. */
+  /** Numbers of entries that the next `taken` line acknowledges. */
   #taken: number[] = [];
   #flushing: Promise<void> | undefined;
   /** The file's name is durable in its folder. An earlier writer may have been killed before that. */

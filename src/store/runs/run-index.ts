@@ -93,7 +93,7 @@ export class RunIndex implements RunLists {
     }
   }
 
-  /** No file stays open between listings, but in a Worker, which closes it. */
+  /** Closes the index after each listing, unless its owner keeps it open, as a Worker does. */
   async #during<T>(use: () => Promise<T>): Promise<T> {
     const { file, keepOpen } = this.#parts;
     this.#using++;
@@ -255,7 +255,7 @@ let form: string | undefined;
 /** The file of a data folder's index. Records of another form have another file. */
 export function indexFileOf(key: RecordKey, dataDir: string): IndexFile {
   form ??= JSON.stringify([VERSION, z.toJSONSchema(ProcInfo)]);
-  // With another key, another record is the user's own.
+  // The key is part of the version, because it decides which records count as the user's own.
   const version = Bun.hash(`${form} ${key.secretOf("index")}`).toString(36);
   return new IndexFile({ folder: key.indexFolder, dataDir, version });
 }

@@ -106,7 +106,7 @@ export class RunStore extends RunRecords {
   /** Returns the folders above a run that may not be durable yet. */
   #above(made: boolean): string[] {
     const above = [this.stepsDir];
-    // Once for each store: another run may have made them and been killed.
+    // Synced once per store: an earlier run may have made these folders and been killed before it synced them.
     if (!this.#began) above.push(this.dataDir, dirname(this.dataDir));
     if (made) above.push(dirname(dirname(this.dataDir)));
     this.#began = true;

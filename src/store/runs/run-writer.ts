@@ -365,7 +365,7 @@ export class RunWriter {
     return this.#numbered(() => {
       const lines = records.map((record) => {
         const n = record.n ?? this.#numbers.take();
-        // Lines of the inbox are removed before others.
+        // The inbox is shortened while the run lives, so its lines do not name the line before.
         return this.#seal.seal(file, JSON.stringify(this.#numbers.line(file, n, record, file !== INBOX)));
       });
       log.append(...lines);

@@ -28,7 +28,7 @@ import type { TextHit } from "./text-index.ts";
 const MAX_OPEN = 32;
 /** How long a search indexes new steps before it answers. */
 const CATCH_UP_MS = 500;
-/** In the background, this share of the time is left to others. */
+/** In the background, a pause is this many times as long as the work before it. */
 const REST_FACTOR = 2;
 const MIN_REST_MS = 5;
 /** Rows of one text. */

@@ -13,7 +13,7 @@ export class TextDatabase {
   readonly #opened: (texts: TextIndex) => void;
   #texts: { db: Database; index: TextIndex } | undefined;
 
-  /** `opened`: called with each database that is new here. */
+  /** `opened` is called each time that the database file is opened. */
   constructor(file: IndexFile, kind: TextKind, opened: (texts: TextIndex) => void = () => {}) {
     this.#file = file;
     this.#kind = kind;
