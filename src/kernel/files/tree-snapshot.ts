@@ -29,9 +29,9 @@ interface KnownFile {
 
 export type ChangeOf = Extract<ChangeDraft, { t: "change" }>;
 
-/** A change whose content before is still in the user's repository. */
+/** A change whose content before may be in the user's repository only. `converted`: its bytes in the work tree. */
 export interface FoundChange extends Omit<ChangeOf, "before"> {
-  before: FileState | null | IndexEntry;
+  before: FileState | null | (IndexEntry & { converted?: number });
 }
 
 export class TreeSnapshot {
@@ -46,19 +46,19 @@ export class TreeSnapshot {
 
   /** Looks at all files that differ from the index. Contents are read within a time. */
   async begin(listing: Listing, converted: ReadonlyMap<string, number>, withinMs: number): Promise<void> {
+    const { dir, states } = this.#ports;
     const until = this.#ports.now() + withinMs;
+    const isLate = (): boolean => this.#ports.now() > until;
     await eachParallel([...listing.files], MAX_PARALLEL, async ([path, version]) => {
       const entry = listing.entries.get(path);
-      const isLate = this.#ports.now() > until;
       const look = (): Promise<SeenFile | null> =>
-        isLate ? this.#ports.states.glance(join(this.#ports.dir, path), TOO_MANY) : this.#read(path, entry);
-      const state = version === DELETED ? null : ((await look())?.state ?? null);
-      this.#known.set(path, { version, state, entry });
+        isLate() ? states.glance(join(dir, path), TOO_MANY) : this.#read(path, entry);
+      const seen = version === DELETED ? null : await look();
+      this.#known.set(path, { version, state: seen?.state ?? null, entry });
     });
     await eachParallel([...converted], MAX_PARALLEL, async ([path, size]) => {
       if (this.#known.has(path)) return;
-      const isLate = this.#ports.now() > until;
-      this.#converted.set(path, isLate ? size : await this.#stateOf(path));
+      this.#converted.set(path, isLate() ? size : ((await states.read(join(dir, path)))?.state ?? null));
     });
   }
 
@@ -75,19 +75,23 @@ export class TreeSnapshot {
     const entry = known?.entry ?? listing.entries.get(path);
     const version = listing.files.get(path);
     const seen = version === DELETED ? null : await this.#read(path, entry);
-    const converted = this.#converted.get(path);
-    const unkept = typeof converted === "number" && entry ? { ...entry, converted } : undefined;
-    const older = known === undefined && seen !== null ? listing.isOlder(path) : false;
-    const absent = older === "here" && seen ? { ...seen.state, oid: null, lost: IGNORED } : null;
-    const before = known
-      ? known.state
-      : (unkept ?? (typeof converted === "number" ? null : converted) ?? entry ?? absent);
+    const before = known ? known.state : this.#former(path, seen, listing);
     // A known file counts as well if an older file was moved over it.
     const isMoved = seen !== null && listing.isOlder(path) === "elsewhere";
     const after = seen && isMoved ? { ...seen.state, older: true } : (seen?.state ?? null);
     this.#known.set(path, { version, state: after, entry });
-    if (isEntry(before)) return isIn(before, seen) ? undefined : { before, after };
-    return sameState(before, after) ? undefined : { before, after };
+    const isSame = isEntry(before) ? isIn(before, seen) : sameState(before, after);
+    return isSame ? undefined : { before, after };
+  }
+
+  /** What a file was that is listed for the first time: as the index names it, unless its bytes differed from that. */
+  #former(path: string, seen: SeenFile | null, listing: Listing): FoundChange["before"] {
+    const entry = listing.entries.get(path);
+    const converted = this.#converted.get(path);
+    if (typeof converted === "number" && entry) return { ...entry, converted };
+    if (typeof converted === "object" && converted !== null) return converted;
+    if (entry || !seen || listing.isOlder(path) !== "here") return entry ?? null;
+    return { ...seen.state, oid: null, lost: IGNORED };
   }
 
   /** git lists a repository in the work tree as a folder, and a submodule as an entry of its index. */
@@ -95,10 +99,6 @@ export class TreeSnapshot {
     if (path.endsWith("/")) return { state: other("a repository of its own"), usersName: null };
     if (entry?.kind === "other") return { state: other("a submodule"), usersName: null };
     return this.#ports.states.read(join(this.#ports.dir, path));
-  }
-
-  async #stateOf(path: string): Promise<FileState | null> {
-    return (await this.#ports.states.read(join(this.#ports.dir, path)))?.state ?? null;
   }
 }
 
