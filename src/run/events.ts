@@ -2,7 +2,7 @@
 
 import type { Message } from "../plugin/index.ts";
 import { openStep } from "./open-step.ts";
-import type { JournalEntry, ModelSwitch, StepRecord, ToolCallRecord } from "./step-schema.ts";
+import type { JournalEntry, StepRecord, ToolCallRecord } from "./step-schema.ts";
 
 type Entry<T extends JournalEntry["t"]> = Extract<JournalEntry, { t: T }>;
 
@@ -16,7 +16,7 @@ export type RunEvent = { n?: number; origin_uuid?: string } & (
   | Entry<"compact">
   /** The model gets these messages, with the inbox entries of these numbers. The answer follows. */
   | { t: "read"; step: number; ts: string; messages: Message[]; inbox: readonly number[] }
-  | ({ t: "switch" } & ModelSwitch)
+  | Entry<"switch">
   /** `tools_offered`: the first tools of the prompt head, where not all were in the request. */
   | (Omit<Entry<"answer">, "v" | "messages" | "inbox"> & Pick<StepRecord, "tools_offered">)
   | (Omit<Entry<"call_start">, "path"> & Pick<ToolCallRecord, "path">)
@@ -39,7 +39,7 @@ export function eventsOfStep(record: StepRecord): RunEvent[] {
 
 /** Whether the record of the step keeps the entry as it is. */
 export function isKept(entry: JournalEntry): entry is KeptEntry {
-  return !["answer", "call_start", "call_end", "compact"].includes(entry.t);
+  return !["answer", "call_start", "call_end", "compact", "switch"].includes(entry.t);
 }
 
 function stepEvents(record: StepRecord): RunEvent[] {

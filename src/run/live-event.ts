@@ -56,6 +56,11 @@ export interface ChildState {
 
 /** An entry of `rnix log`. */
 export interface LogEntry {
+  /**
+   * Where the log continues after this entry: the number of its event, or half a number less for reasoning before a text
+   * of the same event. It grows with each entry. Absent: it is not recorded, or has no number of its own.
+   */
+  n?: number | undefined;
   ts: string;
   step: number;
   kind: "thought" | "text" | "tool" | "result" | "unit" | "compact" | "model" | "inbox";

@@ -176,6 +176,8 @@ export const JournalEntry = z.discriminatedUnion("t", [
     compaction: Compaction,
     so_far: SoFar.optional(),
   }),
+  /** A switch of the model, also before the step. */
+  z.object({ t: z.literal("switch"), ...Entry, ...ModelSwitch.shape }),
 ]);
 
 /** One line of steps.jsonl: a finished step, with only the messages that are new in it. */

@@ -37,6 +37,28 @@ describe("the events of a run", () => {
     ]);
   });
 
+  test("continue after the last log entry with a number, and show a message that was read once", async () => {
+    const entry = (n: number | undefined, kind: "text" | "inbox", step = 1): StreamEvent => ({
+      type: "log_entry",
+      payload: { n, ts: "2026-01-01T00:00:00.000Z", step, kind, text: `${n} ${kind}` },
+    });
+    const asked: unknown[] = [];
+    const more = [
+      connection([entry(5, "inbox"), entry(5.5, "text")], LOST),
+      connection([entry(7, "inbox", 2), complete()]),
+    ];
+    const again = async (after?: number) => {
+      asked.push(after);
+      return more.shift() ?? null;
+    };
+    const events = [entry(4, "text"), entry(undefined, "inbox")];
+    const seen = await Array.fromAsync(withReconnects(connection(events, LOST), again));
+    expect(seen.map((event) => (event.type === "log_entry" ? event.payload.text : event.type))).toEqual([
+      ...["4 text", "undefined inbox", "5.5 text", "7 inbox", "complete"],
+    ]);
+    expect(asked).toEqual([4, 5.5]);
+  });
+
   test("end with the error when the run can't be found any more", async () => {
     expect(await read(connection([delta(1, "a")], LOST))).toEqual(["a", LOST]);
   });

@@ -197,11 +197,11 @@ export default defineCommand({
   );
   checkout.insert(
     "src/kernel/loop/step.ts",
-    'this.log("text", answer.content);',
+    "if (!this.#isServed) this.#answered(ts, message, answer);",
     '    recordOrFail(() => proc.record.journal({ t: "hint", step: proc.run.step, ts, text: "look here" }));',
   );
   checkout.insert(
-    "src/server/methods/shared/log-entries.ts",
+    "src/kernel/events/log-entry.ts",
     "switch (event.t) {",
     '    case "hint": return [textEntry(at, "text", event.text)];',
   );

@@ -14,6 +14,8 @@ import { type Fixture, RUN, serve, TempDir } from "./support/fixture.ts";
 import { refusal } from "./support/refusal.ts";
 
 /** Reads a stream to its end in the background. */
+const TS = "2026-01-01T00:00:02.000Z";
+
 function collect(stream: AsyncIterable<StreamEvent>) {
   const events: StreamEvent[] = [];
   const ended = (async () => {
@@ -204,9 +206,6 @@ describe("attach_debug", () => {
 });
 
 describe("attach_log", () => {
-  const live = (step: number, text: string) =>
-    ({ event: "log", entry: { ts: "2026-01-01T00:00:02.000Z", step, kind: "text", text } }) as const;
-
   async function log(server: Fixture, pid: number, follow?: boolean): Promise<Stream<"attach_log">> {
     return (await server.client()).open("attach_log", { pid, ...(follow !== undefined && { follow }) });
   }
@@ -219,12 +218,16 @@ describe("attach_log", () => {
   test("streams recorded entries, then live ones, each once", async () => {
     await using server = await serve("memory");
     const { pid } = await server.detached();
+    server.kernel.publish(pid);
     server.kernel.step(pid, stepRecord(1, "one"));
     const reader = collect(await log(server, pid));
     await until(() => reader.events.length === 3);
-    // The live copy of a recorded entry.
-    server.kernel.emit(pid, live(1, "one"));
-    server.kernel.emit(pid, live(2, "two"));
+    // Of events that are recorded and not emitted yet, the copies come later.
+    server.kernel.emit(pid, { event: "log", entry: { n: 2, ts: TS, step: 1, kind: "text", text: "one" } });
+    server.kernel.journal(pid, answer(2, "two"));
+    server.kernel.emit(pid, {
+      ...{ event: "retry", step: 2, attempt: 1, delay_ms: 500, left_ms: 9000, message: "429" },
+    });
     await server.kernel.finish(pid, { code: 0, reason: "completed" });
     await reader.ended;
     expect(texts(reader.events)).toEqual([
@@ -232,6 +235,7 @@ describe("attach_log", () => {
       '1 Read /dev/fs {"path":"a.txt"}',
       "1 contents",
       "2 two",
+      "2 attempt 1 failed: 429; retry in 500ms",
       "1 completed (exit 0)",
       "eof",
     ]);
@@ -240,59 +244,59 @@ describe("attach_log", () => {
   test("streams the open step from its journal, without the live duplicates", async () => {
     await using server = await serve("memory");
     const { pid } = await server.detached();
-    server.kernel.journal(pid, {
-      t: "answer",
-      v: 1,
-      step: 1,
-      ts: "2026-01-01T00:00:00.000Z",
-      message: { role: "assistant", content: "thinking about it" },
-      usage: { input_tokens: 1, output_tokens: 1, cached_tokens: 0 },
-    });
+    server.kernel.publish(pid);
+    server.kernel.journal(pid, answer(1, "thinking about it"));
     const reader = collect(await log(server, pid));
     await until(() => reader.events.length === 1);
-    server.kernel.emit(pid, live(1, "thinking about it"));
-    server.kernel.emit(pid, live(1, "done"));
+    server.kernel.step(pid, stepRecord(1, "thinking about it"));
     await server.kernel.finish(pid, { code: 0, reason: "completed" });
     await reader.ended;
-    expect(texts(reader.events)).toEqual(["1 thinking about it", "1 done", "0 completed (exit 0)", "eof"]);
+    expect(texts(reader.events)).toEqual([
+      "1 thinking about it",
+      '1 Read /dev/fs {"path":"a.txt"}',
+      "1 contents",
+      "1 completed (exit 0)",
+      "eof",
+    ]);
   });
 
-  for (const read of [1, 2, 3]) {
+  for (const read of [1, 2, 3, 4, 5, 6]) {
     test(`streams each entry once and in order when a step ends before read ${read}`, async () => {
       await using server = await serve("memory");
       const { pid } = await server.detached();
+      server.kernel.publish(pid);
       server.kernel.step(pid, stepRecord(1, "one"));
       server.kernel.journal(pid, answer(2, "two"));
-      const goOn = (): void => {
-        server.kernel.emit(pid, live(2, "and"));
-        server.kernel.step(pid, { ...stepRecord(2, "two"), tool_calls: [] });
-        server.kernel.journal(pid, answer(3, "three"));
-        server.kernel.emit(pid, live(3, "three"));
-      };
       let reads = 0;
       const before = (): void => {
-        if (++reads === read) goOn();
+        if (++reads !== read) return;
+        server.kernel.step(pid, { ...stepRecord(2, "two"), tool_calls: [] });
+        server.kernel.journal(pid, answer(3, "three"));
       };
-      const { story, everyStep } = RunStore.prototype;
-      using _story = spyOn(RunStore.prototype, "story").mockImplementation(function (
+      const { journalLines, steps, units } = RunStore.prototype;
+      using _journal = spyOn(RunStore.prototype, "journalLines").mockImplementation(function (
         this: RunStore,
         ...args
       ) {
         before();
-        return story.apply(this, args);
+        return journalLines.apply(this, args);
       });
-      using _steps = spyOn(RunStore.prototype, "everyStep").mockImplementation(async function* (
+      using _steps = spyOn(RunStore.prototype, "steps").mockImplementation(function (
         this: RunStore,
         ...args
       ) {
         before();
-        for await (const step of everyStep.apply(this, args)) {
-          yield step;
-          before();
-        }
+        return steps.apply(this, args);
+      });
+      using _units = spyOn(RunStore.prototype, "units").mockImplementation(function (
+        this: RunStore,
+        ...args
+      ) {
+        before();
+        return units.apply(this, args);
       });
       const reader = collect(await log(server, pid));
-      await until(() => reads >= read && reader.events.length >= 4);
+      await until(() => reads >= read && reader.events.length >= 5);
       await server.kernel.finish(pid, { code: 0, reason: "completed" });
       await reader.ended;
       const streamed = texts(reader.events).filter(

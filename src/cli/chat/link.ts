@@ -10,6 +10,7 @@ import type { LogEntry } from "../transcript/transcript.ts";
 /** The methods that follow a run. */
 type FollowMethod = "spawn" | "resume" | "attach";
 type RunStream = AsyncIterable<StreamEvent> & { readonly answer: ProcRef; close(): void };
+type Reconnect = (after?: number) => Promise<RunStream | null>;
 
 interface FollowHandlers {
   /** The next event is read when this has resolved. */
@@ -62,7 +63,7 @@ export class Link {
     on: FollowHandlers,
   ): Promise<Followed> {
     const stream: RunStream = await (await this.#connect()).open(method, payload);
-    const following = new Following(stream, on, () => this.#reconnect(stream.answer.uuid));
+    const following = new Following(stream, on, (after) => this.#reconnect(stream.answer.uuid, after));
     return { ref: stream.answer, close: () => following.close() };
   }
 
@@ -116,24 +117,24 @@ export class Link {
   }
 
   /** null when no daemon runs: a new one would not have the run. */
-  async #reconnect(uuid: string): Promise<RunStream | null> {
+  async #reconnect(uuid: string, after?: number): Promise<RunStream | null> {
     const session = await this.#io.session({ onlyRunning: true });
     if (session === null) return null;
     this.#sessions.add(session);
     this.#session = Promise.resolve(session);
     this.#wire = null;
-    return (await session.connect()).open("attach", { uuid, attended: true });
+    return (await session.connect()).open("attach", { uuid, attended: true, after });
   }
 }
 
 /** Reads the events of one run. */
 class Following {
   readonly #on: FollowHandlers;
-  readonly #reconnect: () => Promise<RunStream | null>;
+  readonly #reconnect: Reconnect;
   #stream: RunStream;
   #isClosed = false;
 
-  constructor(stream: RunStream, on: FollowHandlers, reconnect: () => Promise<RunStream | null>) {
+  constructor(stream: RunStream, on: FollowHandlers, reconnect: Reconnect) {
     this.#stream = stream;
     this.#on = on;
     this.#reconnect = reconnect;
@@ -149,7 +150,7 @@ class Following {
   }
 
   async #read(): Promise<void> {
-    for await (const event of withReconnects(this.#stream, () => this.#again())) {
+    for await (const event of withReconnects(this.#stream, (after) => this.#again(after))) {
       if (this.#isClosed) return;
       if (event.type === "error") throw new SyscallError("UNAVAILABLE", event.payload.error_message);
       await this.#on.event(event);
@@ -159,10 +160,10 @@ class Following {
     }
   }
 
-  async #again(): Promise<RunStream | null> {
+  async #again(after?: number): Promise<RunStream | null> {
     if (this.#isClosed) return null;
     // A failed reconnection is the lost connection, which is reported.
-    const next = await this.#reconnect().catch(() => null);
+    const next = await this.#reconnect(after).catch(() => null);
     this.#stream = next ?? this.#stream;
     return next;
   }

@@ -20,11 +20,11 @@ export async function followRun(
 ): Promise<Receipt> {
   const { pid, uuid } = stream.answer;
   const sessions: Session[] = [];
-  const again = async (): Promise<AsyncIterable<StreamEvent> | null> => {
+  const again = async (after?: number): Promise<AsyncIterable<StreamEvent> | null> => {
     const session = await runningDaemon(io);
     if (session === null) return null;
     sessions.push(session);
-    const events = afterState(await (await session.connect()).open("attach", { uuid }));
+    const events = afterState(await (await session.connect()).open("attach", { uuid, after }));
     follower.view.notice(`the connection to the daemon was lost and is back: rnix log ${pid} has it all`);
     return events;
   };
@@ -35,22 +35,34 @@ export async function followRun(
   }
 }
 
-/** The events of a run to its end. `again` attaches to it after a lost connection; null: it can't be found any more. */
+/**
+ * The events of a run to its end. `again` attaches to it after a lost connection, from log entry `after` on; null: it can't
+ * be found any more.
+ */
 export async function* withReconnects(
   stream: AsyncIterable<StreamEvent>,
-  again: () => Promise<AsyncIterable<StreamEvent> | null>,
+  again: (after?: number) => Promise<AsyncIterable<StreamEvent> | null>,
 ): AsyncGenerator<StreamEvent> {
   let events = stream;
+  let after: number | undefined;
+  let readStep = 0;
   for (let reconnects = 0; ; reconnects++) {
     try {
       for await (const event of events) {
+        if (event.type === "log_entry") {
+          const { n, kind, step } = event.payload;
+          after = n ?? after;
+          // Messages that were read come before they are recorded.
+          if (kind === "inbox" && n !== undefined && step === readStep) continue;
+          if (kind === "inbox") readStep = step;
+        }
         yield event;
         if (event.type === "complete") return;
       }
       throw new SyscallError("UNAVAILABLE", "the connection closed before the run ended");
     } catch (error) {
       if (!isLostConnection(error)) throw error;
-      const next = reconnects < MAX_RECONNECTS ? await again() : null;
+      const next = reconnects < MAX_RECONNECTS ? await again(after) : null;
       if (next === null) throw error;
       events = next;
     }
@@ -82,8 +94,8 @@ async function runningDaemon(io: Io): Promise<Session | null> {
 }
 
 /**
- * Without the events of the state at the time of attaching that were shown before: the start, notices, the step and the
- * calls under way. What replaces an older state, such as the activity, is passed on.
+ * Without the events of the state at the time of attaching that were shown before: the start, notices, the step and calls
+ * that are not recorded. What replaces an older state, such as the activity, is passed on.
  */
 async function* afterState(stream: AsyncIterable<StreamEvent>): AsyncGenerator<StreamEvent> {
   let isState = true;
@@ -91,7 +103,8 @@ async function* afterState(stream: AsyncIterable<StreamEvent>): AsyncGenerator<S
     const progress = event.type === "progress" ? event.payload.event : undefined;
     // The activity is the last part of the state.
     isState &&= progress !== "activity" && event.type !== "complete";
-    const isKnown = event.type === "log_entry" || ["spawn", "notice", "step"].includes(progress ?? "");
+    const isLive = event.type === "log_entry" && event.payload.n === undefined;
+    const isKnown = isLive || ["spawn", "notice", "step"].includes(progress ?? "");
     if (!isState || !isKnown) yield event;
   }
 }

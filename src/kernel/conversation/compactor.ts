@@ -4,7 +4,6 @@ import { SyscallError } from "../../plugin/index.ts";
 import { subtractUsage } from "../../run/usage.ts";
 import type { Compaction, SoFar } from "../../store/runs/schema.ts";
 import { RunError, recordOrFail } from "../errors/kernel-errors.ts";
-import { compactEntry } from "../events/log-entry.ts";
 import type { ModelRequest } from "../llm/model-device.ts";
 import type { Process } from "../process/process.ts";
 import { usageSoFar } from "../process/step-record.ts";
@@ -107,7 +106,6 @@ export class Compactor {
     recordOrFail(() => proc.record.journal({ t: "compact", step, ts, compaction, so_far }));
     await this.#parts.ctx.compact(proc, compaction);
     proc.run.contextTokens = compaction.tokens_after;
-    this.#parts.watchers.emit(proc, { event: "log", entry: compactEntry({ ts, step }, compaction) });
   }
 }
 

@@ -17,6 +17,10 @@ export function joinEvents(last: LiveEvent, next: LiveEvent): LiveEvent | undefi
   return { ...last, text: last.text + next.text };
 }
 
+/** Whether both are entries of the log that are recorded. */
+export const areRecorded = (...events: LiveEvent[]): boolean =>
+  events.every((event) => event.event === "log" && event.entry.n !== undefined);
+
 /** Whether the queued event is a state that `next` replaces. */
 export function supersedes(queued: LiveEvent, next: LiveEvent): boolean {
   if (queued.event === "child") return next.event === "child" && next.child.uuid === queued.child.uuid;

@@ -6,6 +6,7 @@
 import { unitLine } from "../../daemons/unit-line.ts";
 import { formatDuration } from "../../lib/duration.ts";
 import type { DaemonSnapshot, ToolCall } from "../../plugin/index.ts";
+import type { RunEvent, RunEventOf } from "../../run/events.ts";
 import type { LiveEvent, LogEntry } from "../../run/live-event.ts";
 import type { Compaction, ModelSwitch, ToolCallRecord } from "../../store/runs/schema.ts";
 
@@ -13,6 +14,50 @@ import type { Compaction, ModelSwitch, ToolCallRecord } from "../../store/runs/s
 const SHOWN = 2000;
 
 type Moment = Pick<LogEntry, "ts" | "step">;
+
+/** The log of an event: what the run read, the model's thoughts and text, each call and its result. */
+export function entriesOf(event: RunEvent): LogEntry[] {
+  const { n } = event;
+  const entries = wordsAndCalls(event);
+  if (n === undefined) return entries;
+  return entries.map((entry, i) => ({ n: n - (entries.length - 1 - i) / 2, ...entry }));
+}
+
+function wordsAndCalls(event: RunEvent): LogEntry[] {
+  const { ts, step } = event;
+  const at = { ts, step };
+  switch (event.t) {
+    case "compact":
+      return [compactEntry(at, event.compaction)];
+    case "read":
+      return readIn(event, at);
+    case "switch":
+      return [switchEntry(event)];
+    case "answer":
+      return [...wordsOf(at, "thought", event.reasoning), ...wordsOf(at, "text", event.message.content)];
+    case "call_start":
+      return [callEntry(at, event, event.path)];
+    case "call_end":
+      return [resultEntry(at, event.call)];
+    default:
+      return [];
+  }
+}
+
+/** Messages that had arrived when the step began: the last user message before the answer. */
+function readIn({ inbox, messages }: RunEventOf<"read">, at: { ts: string; step: number }): LogEntry[] {
+  const last = inbox.length === 0 ? undefined : messages.findLast(({ role }) => role === "user");
+  return wordsOf(at, "inbox", last?.content);
+}
+
+/** None for no text. */
+export function wordsOf(
+  at: { ts: string; step: number },
+  kind: "text" | "thought" | "inbox",
+  text: string | undefined,
+): LogEntry[] {
+  return text === undefined || text === "" ? [] : [textEntry(at, kind, text)];
+}
 
 export function textEntry(at: Moment, kind: "text" | "thought" | "inbox", text: string): LogEntry {
   return { ...at, kind, text };

@@ -11,8 +11,8 @@ import { CallOutput } from "../process/process-activity.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import { type Watched, Watcher } from "../process/watchers.ts";
 import type { KernelCallbacks, ModelAnswer, PaidRequest } from "../types.ts";
-import { joinEvents, supersedes } from "./coalesce-events.ts";
-import { callEntry, resultEntry } from "./log-entry.ts";
+import { areRecorded, joinEvents, supersedes } from "./coalesce-events.ts";
+import { callEntry, entriesOf, resultEntry } from "./log-entry.ts";
 
 /** Maximum events queued for one attached client. */
 const WATCH_BUFFER = 256;
@@ -54,8 +54,8 @@ export class ProcessEvents {
       proc.watchers.delete(channel);
       gone?.();
     };
-    // A log misses no entry that fits into its queue.
-    const coalesce = watched === "all" ? { join: joinEvents, supersedes } : {};
+    // A reader of the log gets recorded entries from the record.
+    const coalesce = watched === "all" ? { join: joinEvents, supersedes } : { supersedes: areRecorded };
     const channel = new Watcher(watched, WATCH_BUFFER, close, coalesce);
     // The calls under way are in the records of a log.
     if (watched !== "log") for (const event of this.#stateOf(proc)) channel.push(event);
@@ -103,6 +103,12 @@ export class ProcessEvents {
   /** The process runs; its first step follows. */
   begun(proc: Process): void {
     proc.onStanding = () => this.#changed(proc);
+    proc.record.watch((events) => {
+      if (!proc.watchers.takes("log")) return;
+      // Messages that were read are emitted before they are recorded.
+      const entries = events.filter(({ t }) => t !== "read").flatMap(entriesOf);
+      for (const entry of entries) this.emit(proc, { event: "log", entry });
+    });
     this.#emitChild(proc);
   }
 
@@ -122,13 +128,13 @@ export class ProcessEvents {
     this.#ports.callbacks?.onAnswer?.(proc.pid, { step: proc.run.step, provider, ...answer });
   }
 
-  /** A tool call begins. */
-  callBegun(proc: Process, call: ToolCall, path: string): void {
+  /** A tool call begins. `n`: the number of its event, which was recorded in this tick; none for a child of a workflow. */
+  callBegun(proc: Process, call: ToolCall, path: string, n?: number): void {
     const { id, name, input } = call;
     const startedAtMs = this.#ports.clock.now();
     const output = new CallOutput(() => proc.secrets.stream());
-    proc.activity.begin({ id, name, input, path, step: proc.run.step, startedAtMs, output });
-    this.log(proc, (at) => callEntry(at, call, path));
+    proc.activity.begin({ id, name, input, path, n, step: proc.run.step, startedAtMs, output });
+    if (n === undefined) this.log(proc, (at) => callEntry(at, call, path));
     this.#changed(proc);
   }
 
@@ -136,9 +142,7 @@ export class ProcessEvents {
   callEnded(proc: Process, record: ToolCallRecord): void {
     const call = proc.activity.end(record.id);
     if (call) this.#forgetOutput(call);
-    // A call that was refused before it began.
-    else this.log(proc, (at) => callEntry({ ...at, ts: record.started_at }, record, record.path));
-    this.log(proc, (at) => resultEntry(at, record));
+    if (call && call.n === undefined) this.log(proc, (at) => resultEntry(at, record));
     this.#ports.callbacks?.onCall?.(proc.pid, proc.run.step, record);
     if (call) this.#changed(proc);
   }
@@ -173,7 +177,7 @@ export class ProcessEvents {
     for (const watcher of [...proc.watchers]) watcher.end({ event: "complete", info: proc.info() });
   }
 
-  /** `entry` is called only if a client is attached. */
+  /** Emits an entry that is not recorded, or not yet. `entry` is called only if a client is attached. */
   log(proc: Process, entry: (at: { ts: string; step: number }) => LogEntry): void {
     if (!proc.watchers.takes("log")) return;
     const ts = new Date(this.#ports.clock.now()).toISOString();
@@ -197,9 +201,9 @@ export class ProcessEvents {
         events.push({ event: "text_delta", step: proc.run.step, text: proc.work.arriving });
     }
     for (const call of proc.activity.calls) {
-      const { id, step, path, output } = call;
+      const { id, step, path, output, n } = call;
       const ts = new Date(call.startedAtMs).toISOString();
-      events.push({ event: "log", entry: callEntry({ ts, step }, call, path) });
+      events.push({ event: "log", entry: { ...callEntry({ ts, step }, call, path), n } });
       this.#flushOutput(proc, call);
       const text = output.tail;
       if (text !== "") events.push({ event: "tool_output", step, call_id: id, text, lines: output.lines });

@@ -3,7 +3,7 @@
 import { orAborted } from "../../lib/cancellation.ts";
 import { type Effort, O_RDWR, SyscallError } from "../../plugin/index.ts";
 import type { ModelSwitch } from "../../store/runs/schema.ts";
-import { switchEntry } from "../events/log-entry.ts";
+import { recordOrFail } from "../errors/kernel-errors.ts";
 import type { Process } from "../process/process.ts";
 import type { Io } from "../tiers/io.ts";
 import type { ProviderChoice } from "../types.ts";
@@ -154,17 +154,16 @@ export class Fallback {
     failed: SyscallError | null,
     step = this.#proc.run.step,
   ): void {
-    const { clock, watchers } = this.#parts;
-    const { switches } = this.#proc.model;
+    const { record, model } = this.#proc;
     const made: ModelSwitch = {
       step,
-      ts: new Date(clock.now()).toISOString(),
+      ts: new Date(this.#parts.clock.now()).toISOString(),
       from: { provider: from.name, model: from.model },
       to: { provider: to.name, model: to.model },
       error: failed && { code: failed.code, message: failed.message },
     };
-    switches.push(made);
-    watchers.emit(this.#proc, { event: "log", entry: switchEntry(made) });
+    model.switches.push(made);
+    recordOrFail(() => record.journal({ t: "switch", ...made }));
   }
 }
 

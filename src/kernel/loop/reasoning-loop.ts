@@ -7,6 +7,7 @@ import { Turns } from "../chat/turns.ts";
 import { Compactor, isTooLong } from "../conversation/compactor.ts";
 import { toolMessage } from "../conversation/messages.ts";
 import { RunError } from "../errors/kernel-errors.ts";
+import { textEntry } from "../events/log-entry.ts";
 import { userText } from "../ipc/wording.ts";
 import { type AnswerEvents, ModelCall } from "../llm/model-call.ts";
 import type { Process } from "../process/process.ts";
@@ -137,7 +138,9 @@ class ReasoningLoop implements AnswerEvents {
     this.#proc.run.step++;
     this.#announceStep();
     this.#ts = new Date(this.#parts.clock.now()).toISOString();
-    this.#recorder.log("inbox", this.#inboxText);
+    const text = this.#inboxText;
+    // Before the answer, with which it is recorded.
+    if (text !== "") this.#parts.watchers.log(this.#proc, (at) => textEntry(at, "inbox", text));
     this.#inboxText = "";
   }
 

@@ -297,11 +297,11 @@ class ShellRun implements ShellHost {
     const started = clock.now();
     const ts = new Date(started).toISOString();
     // `safe`: one that was cut off runs again.
-    proc.record.journal({ t: "call_start", step: proc.run.step, ts, ...call, safe: true });
+    const n = proc.record.journal({ t: "call_start", step: proc.run.step, ts, ...call, safe: true });
+    watchers.callBegun(proc, call, call.path, n);
     await proc.record.sync();
     proc.run.toolCalls++;
     proc.run.acted = true;
-    watchers.callBegun(proc, call, call.path);
     const printed = { result: "", error: "" };
     const into = (stream: "result" | "error", to: Streams["out"]) => async (text: string) => {
       this.#total += text.length;

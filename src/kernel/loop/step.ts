@@ -5,7 +5,6 @@ import type { LLMAnswer, LLMTool, Message, SyscallError } from "../../plugin/ind
 import type { Turns } from "../chat/turns.ts";
 import type { ContextManager } from "../context-manager.ts";
 import { recordOrFail } from "../errors/kernel-errors.ts";
-import { textEntry } from "../events/log-entry.ts";
 import type { ModelRequest } from "../llm/model-device.ts";
 import type { Process } from "../process/process.ts";
 import { actionOf, type FinishedStep, stepRecord, usageSoFar } from "../process/step-record.ts";
@@ -59,8 +58,6 @@ export class StepRecorder {
     );
     this.#isServed = answer.served === true;
     if (!this.#isServed) this.#answered(ts, message, answer);
-    this.log("thought", answer.reasoning);
-    this.log("text", answer.content);
   }
 
   #answered(ts: string, message: Message, { usage, stop_reason }: LLMAnswer): void {
@@ -89,11 +86,6 @@ export class StepRecorder {
     recordOrFail(() => proc.record.step(stepRecord(proc, { ...made, action, inbox, afterCheck })));
     proc.run.recorded();
     this.#turns.recorded();
-  }
-
-  log(kind: "text" | "thought" | "inbox", text: string | undefined): void {
-    if (!text) return;
-    this.#parts.watchers.log(this.#proc, (at) => textEntry(at, kind, text));
   }
 }
 

@@ -11,6 +11,8 @@ import type { PID } from "../types.ts";
 export interface RunningCall extends Pick<ToolCall, "id" | "name" | "input"> {
   /** The path that it opens. */
   path: string;
+  /** The number of its event; undefined if it is not recorded. */
+  n: number | undefined;
   step: number;
   startedAtMs: number;
   output: CallOutput;

@@ -178,7 +178,7 @@ export class StepCalls {
       return failure(thrown);
     }
     const repeatable = isRepeatable(target);
-    proc.record.journal({
+    const n = proc.record.journal({
       t: "call_start",
       step: proc.run.step,
       ts,
@@ -188,6 +188,7 @@ export class StepCalls {
       input: call.input,
       safe: repeatable,
     });
+    this.#parts.watchers.callBegun(proc, call, path, n);
     if (!isReadOnly(target)) {
       if (!repeatable) proc.run.acted = true;
       await this.#beforeEffect(repeatable, isReadingCommand(target, call));
@@ -195,7 +196,6 @@ export class StepCalls {
     // The run may have been stopped while the disk was written.
     if (proc.stopped || proc.work.interrupted) return { state: "cancelled", error: notStarted(proc, call) };
     if (this.#parts.waiting.of(proc, call.id) === undefined) proc.run.toolCalls++;
-    this.#parts.watchers.callBegun(proc, call, path);
     // A child's own calls count for its parent: the wait for it changes nothing.
     const over = groupOf(target) === undefined ? this.#parts.changes.call(proc) : undefined;
     try {

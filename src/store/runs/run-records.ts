@@ -55,8 +55,6 @@ export interface FaultCollector {
   add(file: string, faults: LineFaults): unknown;
 }
 
-type StoryOf = Pick<ProcInfo, "uuid"> & Partial<Pick<ProcInfo, "switches">>;
-
 interface Inbox extends UnreadMessages, LineFaults {
   /** Numbers of the entries that the open step has delivered to the model, by its journal. */
   inOpenStep: number[];
@@ -161,11 +159,8 @@ export class RunRecords {
     yield* this.#all(uuid, EVENTS, (await schemas()).SyscallEventWire, lost);
   }
 
-  /**
-   * What happened to a run, in order: the events of its finished steps, then those of the open one. `switches`: those
-   * of the open step are in the run's process record only.
-   */
-  async *story({ uuid, switches = [] }: StoryOf, lost?: FaultCollector): AsyncGenerator<RunEvent> {
+  /** What happened to a run, in order: the events of its finished steps, then those of the open one. */
+  async *story({ uuid }: Pick<ProcInfo, "uuid">, lost?: FaultCollector): AsyncGenerator<RunEvent> {
     // The journal is read first: a step that is recorded meanwhile is in the steps then. In the other order it would be
     // in neither.
     const { records, ...faults } = await this.journalLines(uuid);
@@ -175,7 +170,6 @@ export class RunRecords {
       yield* eventsOfStep(step);
     }
     lost?.add(JOURNAL, faults);
-    for (const one of switches) if (one.step > recorded) yield { ...one, t: "switch" };
     yield* eventsOfJournal(openStep(records, recorded));
   }
 

@@ -2,7 +2,7 @@
 
 import { dirname, join } from "node:path";
 import type { Data, SyscallError } from "../../plugin/index.ts";
-import { eventsOfEntry, eventsOfStep, isKept, nameInStep } from "../../run/events.ts";
+import { eventsOfEntry, eventsOfStep, isKept, nameInStep, type RunEvent } from "../../run/events.ts";
 import type { UnitDraft } from "../../run/unit-schema.ts";
 import type { ChangeDraft } from "../changes/change-log.ts";
 import { CHANGES, ObjectStore } from "../changes/object-store.ts";
@@ -116,7 +116,7 @@ export class RunWriter {
   readonly #openNumbers = new OpenStepNumbers();
   #states: readonly StateEvent[];
   /** Called when something is written. */
-  readonly #watchers = new Set<() => void>();
+  readonly #watchers = new Set<(events: readonly RunEvent[]) => void>();
 
   constructor(o: RunWriterOptions) {
     this.uuid = o.uuid;
@@ -181,16 +181,18 @@ export class RunWriter {
     this.#nameDirty();
   }
 
-  /** Appends an entry to the journal of the open step. */
-  journal(entry: JournalEntry): void {
+  /** Appends an entry to the journal of the open step. Returns its number. */
+  journal(entry: JournalEntry): number {
     this.#throwFailure();
-    this.#numbered(() => {
+    const line = this.#numbered(() => {
       const line = { ...entry, n: this.#numbers.take(this.#openNumbers.count(entry)) };
       this.#append(JOURNAL, line);
-      this.#openNumbers.add(line);
+      return line;
     });
     this.#entries++;
     this.#stepOpen = true;
+    this.#publish(this.#openNumbers.add(line));
+    return line.n;
   }
 
   /**
@@ -286,7 +288,7 @@ export class RunWriter {
       if (!this.#stepOpen && this.#journalDurable) this.#emptyJournal();
       await this.#inbox?.close();
       this.#closed();
-      for (const written of this.#watchers) written();
+      this.#publish();
     } finally {
       this.#logs.get(JOURNAL)?.close();
     }
@@ -297,19 +299,26 @@ export class RunWriter {
     return this.#numbers.last;
   }
 
-  /** Calls `written` after each write, until the returned function is called. */
-  watch(written: () => void): () => void {
+  /**
+   * Calls `written` after each write, until the returned function is called: with the events of a step that are written
+   * for the first time. Each comes once, in the order of its number.
+   */
+  watch(written: (events: readonly RunEvent[]) => void): () => void {
     this.#watchers.add(written);
     return () => this.#watchers.delete(written);
   }
 
   /** Writes records with the numbers of their events. */
   #recordSteps(...records: readonly StepRecord[]): void {
+    const { last } = this;
     const next = (): number => this.#numbers.take();
-    this.#numbered(() =>
-      this.#append(STEPS, ...records.map((one) => ({ ...this.#openNumbers.of(one, next), n: next() }))),
-    );
+    const numbered = this.#numbered(() => {
+      const lines = records.map((one) => ({ ...this.#openNumbers.of(one, next), n: next() }));
+      this.#append(STEPS, ...lines);
+      return lines;
+    });
     this.#openNumbers.clear();
+    this.#publish(numbered.flatMap(eventsOfStep).filter(({ n = 0 }) => n > last));
   }
 
   /**
@@ -375,8 +384,12 @@ export class RunWriter {
 
   #numbered<T>(write: () => T): T {
     const result = this.#numbers.undoneOnFailure(write);
-    for (const written of this.#watchers) written();
+    this.#publish();
     return result;
+  }
+
+  #publish(events: readonly RunEvent[] = []): void {
+    for (const written of this.#watchers) written(events);
   }
 
   #log(file: string): AppendLog {
@@ -444,10 +457,12 @@ class OpenStepNumbers {
     return eventsOfEntry(entry, new Set(this.#begun)).length;
   }
 
-  add(entry: JournalEntry): void {
-    for (const event of eventsOfEntry(entry, this.#begun))
-      if (event.n !== undefined) this.#numbers.set(nameInStep(event), event.n);
+  /** Returns the events of the entry. */
+  add(entry: JournalEntry): RunEvent[] {
+    const events = eventsOfEntry(entry, this.#begun);
+    for (const event of events) if (event.n !== undefined) this.#numbers.set(nameInStep(event), event.n);
     if (isKept(entry)) this.#entries.push(entry);
+    return events;
   }
 
   /** Returns the record with the numbers of its events. `next`: numbers one that the journal does not hold. */

@@ -33,6 +33,7 @@ export class StoryReader {
   readonly #records: Source;
   readonly #uuid: string;
   readonly #lost: FaultCollector | undefined;
+  readonly #forLog: boolean;
   /** For each append-only file, the position from which the next read continues. */
   readonly #pages = new Map<string, Page>();
   /** What is wrong with the files that are read from their beginning each time. */
@@ -40,15 +41,18 @@ export class StoryReader {
   /** Read, and not returned yet. */
   #pending: StoryEvent[] = [];
   #after: number;
+  /** The open step was read. */
+  #isRead = false;
   /** The last step whose record was read. */
   #recorded = 0;
 
-  /** `after`: the number of the last event that is known. */
-  constructor(records: Source, uuid: string, after = 0, lost?: FaultCollector) {
+  /** `after`: the number of the last event that is known. `forLog`: only the events that a log shows. */
+  constructor(records: Source, uuid: string, after = 0, lost?: FaultCollector, forLog = false) {
     this.#records = records;
     this.#uuid = uuid;
     this.#after = after;
     this.#lost = lost;
+    this.#forLog = forLog;
   }
 
   /** The number of the last event that was returned. */
@@ -56,10 +60,13 @@ export class StoryReader {
     return this.#after;
   }
 
-  /** Returns the next events in order, at most those of some steps; none when there are no more now. */
-  async next(): Promise<StoryEvent[]> {
+  /**
+   * Returns the next events in order, at most those of some steps; none when there are no more now. `most`: none after
+   * this number.
+   */
+  async next(most = Number.POSITIVE_INFINITY): Promise<StoryEvent[]> {
     // All events up to this one are written. What comes later is read next time: another file may lack one before it.
-    let end = this.#records.writer(this.#uuid)?.last ?? Number.POSITIVE_INFINITY;
+    let end = Math.min(most, this.#records.writer(this.#uuid)?.last ?? most);
     const journal = await this.#records.journalLines(this.#uuid);
     const steps = await this.#page(STEPS, (page) =>
       this.#records.steps(this.#uuid, { ...page, limit: BATCH }),
@@ -68,22 +75,27 @@ export class StoryReader {
     this.#recorded = last?.step ?? this.#recorded;
     const more = steps.records.length === BATCH;
     if (more) end = Math.min(end, last?.n ?? 0);
-    const [inbox, changes, units, states] = [
-      await this.#records.messages(this.#uuid, { ...ALL, newer: this.#after }),
-      await this.#page(CHANGES, (page) => this.#records.changes(this.#uuid, page)),
-      await this.#page(UNITS, (page) => this.#records.units(this.#uuid, page)),
-      await this.#records.states(this.#uuid),
-    ];
-    this.#again.set(JOURNAL, journal).set(INBOX, inbox);
-    const open = more ? [] : eventsOfJournal(journal.records).filter(({ step }) => step > this.#recorded);
+    const units = await this.#page(UNITS, (page) => this.#records.units(this.#uuid, page));
+    const open = more ? [] : eventsOfJournal(journal.records.filter(({ step }) => step > this.#recorded));
+    // They are read each time: those without a number are new once.
+    const isNew = ({ n }: { n?: number }): boolean => n !== undefined || (!more && !this.#isRead);
+    this.#again.set(JOURNAL, journal);
     this.#add([
       ...steps.records.flatMap(eventsOfStep),
-      ...open,
-      ...inbox.records.map((line) => ({ n: line.n, t: "inbox", line }) as const),
-      ...changes.records.map((line) => ({ n: line.n, t: "change", line }) as const),
+      ...open.filter(isNew),
       ...units.records.map((line) => ({ n: line.n, t: "unit", line }) as const),
-      ...states,
     ]);
+    if (!this.#forLog) {
+      const inbox = await this.#records.messages(this.#uuid, { ...ALL, newer: this.#after });
+      const changes = await this.#page(CHANGES, (page) => this.#records.changes(this.#uuid, page));
+      this.#again.set(INBOX, inbox);
+      this.#add([
+        ...inbox.records.filter(isNew).map((line) => ({ n: line.n, t: "inbox", line }) as const),
+        ...changes.records.map((line) => ({ n: line.n, t: "change", line }) as const),
+        ...(await this.#records.states(this.#uuid)),
+      ]);
+    }
+    this.#isRead ||= !more;
     return this.#take(end);
   }
 

@@ -21,14 +21,21 @@ function texts(events: readonly LiveEvent[]): string[] {
 }
 
 /** A tool that shows output while it runs, and ends when the test says so. */
-function talkingTool(): { device: Device; show(text: string, skipped?: number): void; end(): void } {
-  const ended = Promise.withResolvers<void>();
+function talkingTool(): {
+  device: Device;
+  begun: Promise<void>;
+  show(text: string, skipped?: number): void;
+  end(): void;
+} {
+  const [begun, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   let output: ((text: string, skipped?: number) => void) | undefined;
   return {
+    begun: begun.promise,
     show: (text, skipped) => output?.(text, skipped),
     end: () => ended.resolve(),
     device: toolDevice("Talk", async (_input, _signal, context) => {
       output = context.output;
+      begun.resolve();
       await ended.promise;
       return "over";
     }),
@@ -51,9 +58,10 @@ function collected(channel: Channel<LiveEvent>): LiveEvent[] {
   return events;
 }
 
-async function talking(h: KernelHarness, pid: number): Promise<void> {
+async function talking(h: KernelHarness, pid: number, tool: { begun: Promise<void> }): Promise<void> {
   const { uuid } = h.kernel.processes.info(pid);
   await until(() => h.kernel.doing({ uuid })?.text === "Talk", "the call");
+  await tool.begun;
   await settled();
 }
 
@@ -62,7 +70,7 @@ test("a client that waits for the end gets notices and the end, beside one that 
   await using h = new KernelHarness(run.options);
   const pid = await h.spawn("talk");
   const [end, all] = [{ watched: "end" } as const, {}].map((o) => collected(h.kernel.attach(pid, o)));
-  await talking(h, pid);
+  await talking(h, pid, tool);
   tool.show("a line\n");
   await run.options.clock.advance(100);
   tool.end();
@@ -258,7 +266,7 @@ describe("the output of a running call", () => {
     await using h = new KernelHarness(options);
     const pid = await h.spawn("top");
     const events = collected(h.kernel.attach(pid));
-    await talking(h, pid);
+    await talking(h, pid, tool);
     for (let i = 1; i <= 100; i++) tool.show(`line ${i}\n`);
     await clock.advance(50);
     tool.show("half");
@@ -291,7 +299,7 @@ describe("the output of a running call", () => {
     const { clock, tool, options } = talkingRun();
     await using h = new KernelHarness(options);
     const pid = await h.kernel.processes.spawn("top", null, h.opts());
-    await talking(h, pid);
+    await talking(h, pid, tool);
     const timers = clock.pending;
     const line = `${"x".repeat(99)}\n`;
     for (let i = 0; i < 100_000; i++) tool.show(line);
@@ -314,7 +322,7 @@ describe("the output of a running call", () => {
     await using h = new KernelHarness(options);
     const pid = await h.spawn("top", { secrets: ["sk-very-secret"] });
     const events = collected(h.kernel.attach(pid));
-    await talking(h, pid);
+    await talking(h, pid, tool);
     for (const piece of ["key: sk-very", "-secret\n", "sk-very-secret again\n"]) {
       tool.show(piece);
       await clock.advance(50);

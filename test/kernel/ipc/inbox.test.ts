@@ -2,11 +2,11 @@ import { describe, expect, onTestFinished, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { entriesOf } from "../../../src/kernel/events/log-entry.ts";
 import { Inbox } from "../../../src/kernel/ipc/inbox.ts";
 import { stepText } from "../../../src/kernel/ipc/wording.ts";
 import type { LLMEvent, LLMRequest } from "../../../src/plugin/index.ts";
 import { eventsOf } from "../../../src/run/events.ts";
-import { entriesOf, entriesOfOpenStep } from "../../../src/server/methods/shared/log-entries.ts";
 import { RunStore } from "../../../src/store/runs/run-store.ts";
 import type { InboxEntry } from "../../../src/store/runs/schema.ts";
 import { codeOf } from "../../support/failure.ts";
@@ -100,10 +100,7 @@ describe("a message for an agent", () => {
     await second.asked;
     const delivered = last(h.requests[1]);
     const story = await Array.fromAsync(h.runs.story({ uuid }));
-    const open = entriesOfOpenStep(
-      story.filter(({ step }) => step === 2),
-      { cutOff: false },
-    );
+    const open = story.filter(({ step }) => step === 2).flatMap(entriesOf);
     expect(open.map(({ step, kind }) => [step, kind])).toEqual([
       [2, "inbox"],
       [2, "tool"],

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { rebuildHistory } from "../../../src/kernel/conversation/rebuild-history.ts";
+import { entriesOf } from "../../../src/kernel/events/log-entry.ts";
 import { EFFORTS, type LLMEvent } from "../../../src/plugin/index.ts";
 import { eventsOf } from "../../../src/run/events.ts";
-import { entriesOf } from "../../../src/server/methods/shared/log-entries.ts";
 import { calls, KernelHarness, says, script, toolDevice, usage } from "../../support/kernel.ts";
 
 const echo = { "/dev/echo": toolDevice("Echo", ({ text }) => `heard ${text}`) };

@@ -3,6 +3,7 @@ import type { Resumed, ResumeOptions } from "../../../src/kernel/agents/run-resu
 import type { Rights } from "../../../src/kernel/capability-manager.ts";
 import type { Interrupted, OutgoingMessage } from "../../../src/kernel/chat/chat-control.ts";
 import { joinEvents } from "../../../src/kernel/events/coalesce-events.ts";
+import { entriesOf } from "../../../src/kernel/events/log-entry.ts";
 import type { ShutdownOptions } from "../../../src/kernel/lifecycle-manager.ts";
 import type { GateStatus } from "../../../src/kernel/llm/model-gate.ts";
 import type {
@@ -333,6 +334,15 @@ export class FakeKernel implements KernelApi {
 
   journal(pid: PID, entry: JournalEntry): void {
     this.#get(pid).record.journal(entry);
+  }
+
+  /** From now on, what is recorded of its steps is emitted. */
+  publish(pid: PID): void {
+    const { record } = this.#get(pid);
+    record.watch((events) => {
+      for (const entry of events.filter(({ t }) => t !== "read").flatMap(entriesOf))
+        this.emit(pid, { event: "log", entry });
+    });
   }
 
   watchers(pid: PID): number {
