@@ -53,7 +53,8 @@ describe("a text in a frame", () => {
   ])("of 4 MB of %s takes no time to speak of", (_, text) => {
     const began = performance.now();
     expect(framed("input", text)).toContain(text);
-    expect(performance.now() - began).toBeLessThan(1_000);
+    // Quadratic work would take minutes; a busy machine takes seconds.
+    expect(performance.now() - began).toBeLessThan(10_000);
   });
 });
 
