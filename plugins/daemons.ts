@@ -10,7 +10,7 @@ import {
   type Units,
 } from "rnix/plugin";
 import { AnswerFile } from "./_lib/answer-file.ts";
-import { isObject } from "./_lib/is-object.ts";
+import { isObject } from "./_lib/json.ts";
 
 const ID = { type: "string", minLength: 1, description: "Such as b0k3x9q2a." };
 

@@ -2,7 +2,7 @@
 
 import type { LanguageModelV4 } from "@ai-sdk/provider";
 import { definePlugin, SyscallError } from "rnix/plugin";
-import { isObject } from "./_lib/is-object.ts";
+import { isObject } from "./_lib/json.ts";
 import { answerForm } from "./_model/answer-form.ts";
 import type { ListRequest } from "./_model/model-list.ts";
 import type { Access, Connection } from "./_model/open.ts";

@@ -15,7 +15,7 @@ import {
 } from "rnix/plugin";
 import { cancelled, throwIfAborted } from "./_lib/cancelled.ts";
 import { CommandOutput, collect } from "./_lib/command-output.ts";
-import { isObject } from "./_lib/is-object.ts";
+import { isObject } from "./_lib/json.ts";
 
 const BASH: ToolDef = {
   name: "Bash",

@@ -1,7 +1,7 @@
 /** `/dev/tty`: asks the user questions, for the tool AskUser. */
 
 import { type AskQuestion, definePlugin, defineTool, SyscallError } from "rnix/plugin";
-import { isObject } from "./_lib/is-object.ts";
+import { isObject } from "./_lib/json.ts";
 
 const OPTION = {
   anyOf: [

@@ -20,17 +20,14 @@ import {
   type ToolCall,
   type Usage,
 } from "rnix/plugin";
-import { isObject } from "../_lib/is-object.ts";
-import { JsonDepth } from "../_lib/json-depth.ts";
-import { coalesced } from "./coalesce.ts";
+import { isObject, JsonDepth } from "../_lib/json.ts";
+import { ALIVE, coalesced, Heartbeat } from "./answer-parts.ts";
 import { type Blame, cutOff, failure } from "./failure.ts";
-import { ALIVE, Heartbeat } from "./heartbeat.ts";
 import type { Model } from "./model-file.ts";
-import { AssistantParts } from "./pause.ts";
+import { AssistantParts, ReasoningSignatures } from "./pause.ts";
 import { callOptions } from "./prompt.ts";
 import { rateLimits } from "./rate-limits.ts";
-import { ReasoningSignatures } from "./reasoning-signature.ts";
-import { type Stop, stopOf } from "./stop-words.ts";
+import { type Stop, stopOf } from "./settings.ts";
 
 /** A provider package, set up for one request. */
 interface Prepared {

@@ -2,7 +2,7 @@
 
 import type { JSONSchema7, LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import type { LLMRequest } from "rnix/plugin";
-import { isObject } from "../_lib/is-object.ts";
+import { isObject } from "../_lib/json.ts";
 
 /** The schema of an answer, and the properties that decide how strictly a provider can enforce it. */
 interface AnswerForm extends Required<Pick<LanguageModelV4CallOptions, "responseFormat">> {

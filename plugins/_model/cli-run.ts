@@ -1,7 +1,7 @@
 /** Runs a CLI program as a model and reads its answer. */
 
 import { type Child, type LLMEvent, type OpenContext, type ProgramGrants, SyscallError } from "rnix/plugin";
-import { JsonDepth } from "../_lib/json-depth.ts";
+import { JsonDepth } from "../_lib/json.ts";
 import { LineSplitter, type LongLine } from "../_lib/line-splitter.ts";
 import { settledWithin } from "../_lib/within.ts";
 

@@ -1,7 +1,7 @@
 /** The `fetch` of a provider package: no time limit, no redirects, the user's proxy. */
 
 import { SyscallError } from "rnix/plugin";
-import { JsonDepth, MAX_LEVELS } from "../_lib/json-depth.ts";
+import { JsonDepth, MAX_LEVELS } from "../_lib/json.ts";
 import { proxyFor } from "../_lib/proxy.ts";
 import { errorDocument } from "./error-document.ts";
 import { type Blame, redirected, reported, unreachable } from "./failure.ts";

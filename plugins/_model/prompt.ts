@@ -7,8 +7,7 @@ import type {
   LanguageModelV4Message,
 } from "@ai-sdk/provider";
 import { type LLMMessage, type LLMRequest, SyscallError } from "rnix/plugin";
-import { pausedMessage } from "./pause.ts";
-import { signaturesOf } from "./reasoning-signature.ts";
+import { pausedMessage, signaturesOf } from "./pause.ts";
 
 /**
  * A request in the form of the provider packages; a driver adds what is specific to its provider. `by`: the model

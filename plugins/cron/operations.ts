@@ -1,8 +1,7 @@
 /** The operations that are written to /dev/cron, and what a read then returns. */
 
 import { type JobInfo, type JobRequest, type LedgerRow, type Schedule, SyscallError } from "rnix/plugin";
-import { isObject } from "../_lib/is-object.ts";
-import { jsonObject } from "../_lib/json-object.ts";
+import { isObject, jsonObject } from "../_lib/json.ts";
 
 type Input = Record<string, unknown>;
 type Operation = (input: Input, schedule: Schedule) => Promise<unknown>;

@@ -1,9 +1,7 @@
 /** The operation of the tool Read. */
 
 import { SyscallError } from "rnix/plugin";
-import { binaryKind } from "./content/binary-kind.ts";
-import { readChunks } from "./content/read-chunks.ts";
-import { TimeSlice } from "./content/time-slice.ts";
+import { binaryKind, readChunks, TimeSlice } from "./content/read-chunks.ts";
 import { cutText, sizeText } from "./display.ts";
 import { systemError } from "./errors.ts";
 import type { Confinement, OpenedFile } from "./paths/confinement.ts";

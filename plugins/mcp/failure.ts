@@ -9,7 +9,7 @@ import {
   UrlElicitationRequiredError,
 } from "@modelcontextprotocol/client";
 import { type Code, SyscallError } from "rnix/plugin";
-import { MAX_LEVELS } from "../_lib/json-depth.ts";
+import { MAX_LEVELS } from "../_lib/json.ts";
 import { redirectError } from "../_lib/redirect-error.ts";
 import type { HttpSettings, ServerSettings } from "./settings.ts";
 

@@ -5,7 +5,7 @@ import {
   type JSONRPCMessage,
   StreamableHTTPClientTransport,
 } from "@modelcontextprotocol/client";
-import { JsonDepth } from "../_lib/json-depth.ts";
+import { JsonDepth } from "../_lib/json.ts";
 import { settledWithin } from "../_lib/within.ts";
 import { redirected, tooDeep, tooLarge } from "./failure.ts";
 import { rememberToken, storedTokens } from "./oauth.ts";

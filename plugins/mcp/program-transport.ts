@@ -3,7 +3,7 @@
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { deserializeMessage } from "@modelcontextprotocol/client";
 import { type Child, type OpenContext, SyscallError } from "rnix/plugin";
-import { JsonDepth } from "../_lib/json-depth.ts";
+import { JsonDepth } from "../_lib/json.ts";
 import { LineSplitter, type LongLine } from "../_lib/line-splitter.ts";
 import { settledWithin } from "../_lib/within.ts";
 import { tooLarge } from "./failure.ts";

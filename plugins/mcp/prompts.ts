@@ -4,7 +4,7 @@ import type { Client, GetPromptResult, Prompt } from "@modelcontextprotocol/clie
 import { type Device, type OpenContext, SyscallError } from "rnix/plugin";
 import { z } from "zod";
 import { AnswerFile } from "../_lib/answer-file.ts";
-import { jsonObject } from "../_lib/json-object.ts";
+import { jsonObject } from "../_lib/json.ts";
 import type { RequestRunner } from "./connect.ts";
 import { pathSegmentOf } from "./path-segment.ts";
 import { blockText } from "./result.ts";

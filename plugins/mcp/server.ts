@@ -3,7 +3,7 @@
 import type { Client, Resource, Tool } from "@modelcontextprotocol/client";
 import { type Device, type Mounted, type OpenContext, SyscallError, type ToolDef } from "rnix/plugin";
 import { AnswerFile } from "../_lib/answer-file.ts";
-import { jsonObject } from "../_lib/json-object.ts";
+import { jsonObject } from "../_lib/json.ts";
 import { type Connection, connect, type RequestRunner } from "./connect.ts";
 import { failure, isGone } from "./failure.ts";
 import { limitedLog } from "./limited-log.ts";

@@ -1,23 +1,26 @@
 /** The entries of one scope of memory, and the changes that a run or a person makes to them. */
 
+import { rm } from "node:fs/promises";
 import { type OpenContext, type Store, SyscallError } from "rnix/plugin";
-import { changeJson, changeStored, type DocumentName, readJson, readStored } from "./document.ts";
 import {
+  changeJson,
+  changeStored,
+  type DocumentName,
   type Entry,
   idOf,
   normalized,
   parseEntries,
+  readJson,
+  readStored,
   replaceEntry,
   withEntry,
   withoutEntry,
 } from "./entry-file.ts";
-import { type Limits, limitsOf, MAX_ENTRY } from "./limits.ts";
 import { isOwned, own } from "./ownership.ts";
-import { mergeRecovered } from "./recovered.ts";
 import { approvedOf, decide, quarantine, type Waiting } from "./review-list.ts";
 import type { Finding } from "./scan/scan.ts";
 import { scanned } from "./scan-cache.ts";
-import type { MemoryScope } from "./scopes.ts";
+import { type Limits, limitsOf, MAX_ENTRY, type MemoryScope } from "./scopes.ts";
 
 /** An entry of a memory file, with what is known of it. */
 export interface MemoryEntry extends Entry {
@@ -317,4 +320,26 @@ function once<T>(make: () => Promise<T>): () => Promise<T> {
     made ??= make();
     return made;
   };
+}
+
+/** The store keeps at most this many. */
+const MAX_KEPT = 10;
+
+async function mergeRecovered(store: Store, scope: MemoryScope, signal: AbortSignal): Promise<void> {
+  for (let n = 0; n < MAX_KEPT; n++) {
+    const kept = `${scope.doc}.recovered${n === 0 ? "" : `-${n}`}`;
+    const there = await store.read(scope.storage, kept);
+    if (!there) return;
+    const texts = parseEntries(there.text).entries.map(({ text }) => text);
+    const missing = (now: string): string[] => {
+      const known = new Set(parseEntries(now).entries.map(({ text }) => text));
+      return texts.filter((text) => !known.has(text));
+    };
+    const change = (now: string): string | null => {
+      const more = missing(now);
+      return more.length === 0 ? null : more.reduce((file, text) => withEntry(parseEntries(file), text), now);
+    };
+    await changeStored(store, scope, change, { signal, holds: (now) => missing(now).length === 0 });
+    await rm(await store.path(scope.storage, kept), { force: true });
+  }
 }

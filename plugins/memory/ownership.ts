@@ -1,7 +1,7 @@
 /** Whether the memory in a project's data was written here, or came with the project's files. */
 
 import type { Store } from "rnix/plugin";
-import { changeJson, changeStored, readJson, readStored } from "./document.ts";
+import { changeJson, changeStored, readJson, readStored } from "./entry-file.ts";
 
 /** Beside the project's memory. A repository can bring the file, but no token that this user's list has. */
 const OWNER = { storage: "project", doc: ".owner" } as const;

@@ -1,7 +1,7 @@
 /** Reads the requests that are written to the devices of memory. */
 
 import { SyscallError } from "rnix/plugin";
-import { jsonObject } from "../_lib/json-object.ts";
+import { jsonObject } from "../_lib/json.ts";
 
 /** The fields of a request, checked one by one: a person may write any bytes to a device. */
 export class Request {

@@ -1,8 +1,7 @@
 /** What waits for a person, and what a person has approved. In the user's data, where no repository writes. */
 
 import { type Store, SyscallError } from "rnix/plugin";
-import { changeJson, readJson } from "./document.ts";
-import { hashOf, idOf } from "./entry-file.ts";
+import { changeJson, hashOf, idOf, readJson } from "./entry-file.ts";
 import type { Target } from "./scopes.ts";
 
 const REVIEW = { storage: "user", doc: "review.json" } as const;

@@ -1,7 +1,6 @@
-/** The scopes of memory, and the document of each. */
+/** The memories of a run: which there are, and how much each may hold. */
 
-import type { Scope } from "rnix/plugin";
-import type { Limits } from "./limits.ts";
+import type { InputSchema, Scope } from "rnix/plugin";
 
 /** Scopes as the requests to the devices name them. */
 export const TARGETS = ["memory", "global_memory", "profile"] as const;
@@ -47,3 +46,50 @@ export const SCOPES: Readonly<Record<Target, MemoryScope>> = {
     inPrompt: ({ profile_in_prompt }) => profile_in_prompt,
   },
 };
+
+export interface Limits {
+  /** Characters of notes of a scope that can be stored. */
+  notes: number;
+  /** Characters of the profile that can be stored. */
+  profile: number;
+  /** Of these, characters in the prompt of a new run. */
+  notes_in_prompt: number;
+  profile_in_prompt: number;
+  /** Runs may search the conversations of all your projects, and not only of their own. */
+  recall_all_projects: boolean;
+}
+
+const DEFAULTS: Limits = {
+  notes: 200_000,
+  profile: 20_000,
+  notes_in_prompt: 4_096,
+  profile_in_prompt: 2_048,
+  recall_all_projects: false,
+};
+
+const count = (byDefault: number, maximum: number): object => ({
+  type: "integer",
+  minimum: 0,
+  maximum,
+  default: byDefault,
+});
+
+export const LIMITS = {
+  type: "object",
+  properties: {
+    notes: count(DEFAULTS.notes, 1_000_000),
+    profile: count(DEFAULTS.profile, 100_000),
+    notes_in_prompt: count(DEFAULTS.notes_in_prompt, 6_000),
+    profile_in_prompt: count(DEFAULTS.profile_in_prompt, 3_000),
+    recall_all_projects: { type: "boolean", default: DEFAULTS.recall_all_projects },
+  },
+  additionalProperties: false,
+} satisfies InputSchema & object;
+
+/** The settings of a context, which the kernel has checked. */
+export function limitsOf(config: unknown): Limits {
+  return { ...DEFAULTS, ...(typeof config === "object" && config) };
+}
+
+/** Characters of one entry: one that is larger would fill the prompt alone. */
+export const MAX_ENTRY = 4_000;

@@ -5,7 +5,7 @@ import { open, stat } from "node:fs/promises";
 import { extname } from "node:path";
 import { SyscallError } from "rnix/plugin";
 import type { z } from "zod";
-import { isObject } from "../_lib/is-object.ts";
+import { isObject } from "../_lib/json.ts";
 import { RecordedStep } from "./recorded-step.ts";
 import { HEAD_KEYS, Head, type Response, type Script, ScriptFile, ScriptItem } from "./script.ts";
 

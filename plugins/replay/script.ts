@@ -1,7 +1,7 @@
 /** The schema and types of a replay script. */
 
 import { z } from "zod";
-import { isObject } from "../_lib/is-object.ts";
+import { isObject } from "../_lib/json.ts";
 import { Condition, Match, pattern, texts } from "./condition.ts";
 
 /** How strictly results are compared with what a script expects (docs/replay.md). */

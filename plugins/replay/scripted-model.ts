@@ -5,11 +5,18 @@ import { type LLMAnswer, type LLMEvent, type LLMRequest, type OpenContext, Sysca
 import { z } from "zod";
 import type { Model } from "../_model/model-file.ts";
 import { mismatchOf } from "./condition.ts";
-import { cursorAt } from "./cursor.ts";
 import { checkConversation, checkResults, noOption } from "./divergence.ts";
 import { normalize, replaceFolder } from "./normalize.ts";
 import { recordedRun } from "./recording.ts";
-import { type Branch, COMPARE, type Compare, type Option, type Response, type Script } from "./script.ts";
+import {
+  type Branch,
+  COMPARE,
+  type Compare,
+  type Option,
+  type Response,
+  type Script,
+  type ScriptItem,
+} from "./script.ts";
 import { readScript } from "./script-file.ts";
 import { recordedSubScript, type SubScript, subScript, subScriptFile } from "./sub-scripts.ts";
 
@@ -238,4 +245,40 @@ function forgotten({ name }: Script, turn: number): SyscallError {
     `${name}: the option taken before turn ${turn + 1} is no longer known, because the conversation was compacted`,
     { retryable: false },
   );
+}
+
+/** Chooses an option of the `n`-th branch that the run reaches, before answer `turn`. */
+type Choose = (branch: Branch, at: { n: number; turn: number }) => Promise<Option>;
+
+interface Cursor {
+  /** The answer to give now; undefined at the end of the script. */
+  current: Response | undefined;
+  /** The answer before it. */
+  previous: Response | undefined;
+}
+
+/** The position in the script after `turn` answers. */
+async function cursorAt(responses: readonly ScriptItem[], turn: number, choose: Choose): Promise<Cursor> {
+  let given = 0;
+  let branches = 0;
+  let previous: Response | undefined;
+  // The rest of each nested list on the way to this position, the innermost last.
+  const open: Iterator<ScriptItem>[] = [responses.values()];
+  for (let inner = open.at(-1); inner !== undefined; inner = open.at(-1)) {
+    const { done, value: item } = inner.next();
+    if (done) open.pop();
+    else if ("one_of" in item) {
+      const option = await choose(item, { n: branches++, turn: given });
+      open.push(itemsOf(option).values());
+    } else if (given === turn) return { current: item, previous };
+    else {
+      previous = item;
+      given++;
+    }
+  }
+  return { current: undefined, previous };
+}
+
+function itemsOf({ when: _, responses, ...own }: Option): ScriptItem[] {
+  return responses ?? [own];
 }

@@ -3,14 +3,66 @@
 import { type OpenContext, SyscallError, untrustedBlocks } from "rnix/plugin";
 import { AnswerFile } from "../_lib/answer-file.ts";
 import { checkedInput } from "../_lib/checked-input.ts";
-import { jsonObject } from "../_lib/json-object.ts";
+import { jsonObject } from "../_lib/json.ts";
 import { fetchPage, type Network } from "./fetch-page.ts";
-import { type CachedPage, PageCache } from "./page-cache.ts";
 import { readPage } from "./page-reader.ts";
+import type { PageText } from "./page-text.ts";
 import { systemResolve } from "./public-address.ts";
 import { search } from "./search.ts";
 import { SETTINGS, type WebSettings } from "./settings.ts";
 import { WEB_FETCH, WEB_SEARCH } from "./tools.ts";
+
+const MAX_AGE_MS = 15 * 60_000;
+const MAX_PAGES = 100;
+/** Of all texts together, in characters. */
+const MAX_TEXT = 8 * 1024 ** 2;
+
+interface CachedPage extends PageText {
+  /** The address that answered. */
+  url: string;
+  truncated: boolean;
+}
+
+interface Kept {
+  page: CachedPage;
+  at: number;
+}
+
+class PageCache {
+  readonly #now: () => number;
+  /** In the order of their arrival. */
+  readonly #pages = new Map<string, Kept>();
+  #text = 0;
+
+  /** `now`: milliseconds of a clock that never falls back. */
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  get(key: string): CachedPage | undefined {
+    const kept = this.#pages.get(key);
+    if (kept === undefined || this.#now() - kept.at < MAX_AGE_MS) return kept?.page;
+    this.#remove(key);
+    return undefined;
+  }
+
+  put(key: string, page: CachedPage): void {
+    this.#remove(key);
+    this.#pages.set(key, { page, at: this.#now() });
+    this.#text += page.text.length;
+    for (const oldest of this.#pages.keys()) {
+      if (this.#pages.size <= MAX_PAGES && this.#text <= MAX_TEXT) break;
+      this.#remove(oldest);
+    }
+  }
+
+  #remove(key: string): void {
+    const kept = this.#pages.get(key);
+    if (kept === undefined) return;
+    this.#text -= kept.page.text.length;
+    this.#pages.delete(key);
+  }
+}
 
 /** Of all runs of this daemon. A project's pages are its own: what it may reach is a matter of its settings. */
 const cache = new PageCache(() => performance.now());

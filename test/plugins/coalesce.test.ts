@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { coalesced } from "../../plugins/_model/coalesce.ts";
+import { coalesced } from "../../plugins/_model/answer-parts.ts";
 import type { LLMEvent } from "../../src/plugin/index.ts";
 import { until } from "../support/until.ts";
 

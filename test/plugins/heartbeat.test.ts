@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { ALIVE, Heartbeat } from "../../plugins/_model/heartbeat.ts";
+import { ALIVE, Heartbeat } from "../../plugins/_model/answer-parts.ts";
 import { settled } from "../support/fake-clock.ts";
 import { seeded } from "../support/seeded.ts";
 

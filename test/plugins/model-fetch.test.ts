@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { JsonDepth } from "../../plugins/_lib/json-depth.ts";
+import { JsonDepth } from "../../plugins/_lib/json.ts";
 import { requestFetch } from "../../plugins/_model/fetch.ts";
 import { failure } from "../support/failure.ts";
 

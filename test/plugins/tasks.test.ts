@@ -7,7 +7,7 @@ import {
   type TaskDocument,
   updated,
 } from "../../plugins/tasks/list.ts";
-import { checklistOf, listText } from "../../plugins/tasks/text.ts";
+import { checklistOf, listText } from "../../plugins/tasks/operations.ts";
 import { type Code, type Store, SyscallError } from "../../src/plugin/index.ts";
 import { describePlugin } from "../support/conformance/plugin.ts";
 

@@ -9,7 +9,6 @@ import { errnoOf, systemError } from "../errors.ts";
 import { didYouMean } from "./did-you-mean.ts";
 import { Folder } from "./folder.ts";
 import { isInside, openedPath, realOrSame, realPathOfExisting } from "./real-path.ts";
-import { checkRegular } from "./regular-file.ts";
 import { locate, type WriteTarget } from "./write-target.ts";
 
 /** A regular file that is open and may be read. The caller closes it. */
@@ -311,3 +310,24 @@ export class Confinement {
 
 /** Names that are compared to find the one that was meant: a hint is not worth more time. */
 const MAX_HINTED = 1_000;
+
+/** Fails with INVALID for folders, FIFOs, sockets and devices. */
+function checkRegular(info: Stats, path: string): void {
+  if (info.isFile()) return;
+  if (info.isDirectory()) {
+    throw new SyscallError(
+      "INVALID",
+      `${path} is a folder. Glob lists its files: {"pattern": "*", "path": "${path}"}.`,
+    );
+  }
+  throw new SyscallError(
+    "INVALID",
+    `${path} is ${kindOf(info)}, not a file: reading or writing it could block for ever.`,
+  );
+}
+
+function kindOf(info: Stats): string {
+  if (info.isFIFO()) return "a FIFO";
+  if (info.isSocket()) return "a socket";
+  return "a device";
+}

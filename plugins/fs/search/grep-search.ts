@@ -1,14 +1,15 @@
 /** The walk and the search of a Grep, in its Worker. */
 
+import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
 import { basename } from "node:path";
 import { SyscallError } from "rnix/plugin";
+import { binaryKind } from "../content/read-chunks.ts";
 import { shownPath, sizeText } from "../display.ts";
 import { errnoOf } from "../errors.ts";
 import type { GrepInput } from "../tools.ts";
-import { type FileOutcome, FileSearch, MAX_FILE_BYTES } from "./file-search.ts";
 import { pathFilter } from "./glob-pattern.ts";
 import { LinePattern } from "./line-pattern.ts";
-import type { Line } from "./line-reader.ts";
+import { type Line, LineReader } from "./line-reader.ts";
 import { type Allows, permittedBatches, refusedLine } from "./permitted-files.ts";
 import { type FoundFile, inFolder, leftOut, pathIn, type WalkGaps, walk } from "./walk.ts";
 
@@ -229,5 +230,61 @@ class Report {
   #shown(line: Line, mark: string): string {
     this.#last = line.number;
     return `${this.#name}${mark}${line.number}${mark}${line.text}`;
+  }
+}
+
+const MAX_FILE_BYTES = 50 * 1024 * 1024;
+const CHUNK_BYTES = 1024 * 1024;
+const OPEN_READ = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW;
+
+/** The outcome for one file: bytes searched, the kind of a binary file, or the size of one too large. */
+type FileOutcome = { bytes: number } | { binary: string } | { large: number };
+
+/** Searches files one after the other with one buffer. It is synchronous, so it runs in a Worker. */
+class FileSearch {
+  readonly #pattern: LinePattern;
+  readonly #decoder = new TextDecoder();
+  readonly #buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
+
+  constructor(pattern: LinePattern) {
+    this.#pattern = pattern;
+  }
+
+  /** Searches the file at a path that is not a symlink. */
+  path(path: string, take: (line: Line) => boolean): FileOutcome {
+    const fd = openSync(path, OPEN_READ);
+    try {
+      return this.open(fd, take);
+    } finally {
+      closeSync(fd);
+    }
+  }
+
+  /** Searches an open file. `take` gets every line until it returns false. */
+  open(fd: number, take: (line: Line) => boolean): FileOutcome {
+    const stat = fstatSync(fd);
+    if (!stat.isFile()) return { binary: "no regular file" };
+    if (stat.size > MAX_FILE_BYTES) return { large: stat.size };
+    const buffer = this.#buffer;
+    const length = readSync(fd, buffer, 0, CHUNK_BYTES, 0);
+    const first = buffer.subarray(0, length);
+    const binary = binaryKind(first);
+    if (binary !== undefined) return { binary };
+    const isWhole = length < CHUNK_BYTES;
+    if (isWhole && !this.#pattern.mayMatchIn(this.#decoder.decode(first))) return { bytes: length };
+    return { bytes: this.#lines(fd, first, take) };
+  }
+
+  #lines(fd: number, first: Buffer, take: (line: Line) => boolean): number {
+    const lines = new LineReader(this.#pattern);
+    let chunk = first;
+    let position = 0;
+    while (chunk.length > 0) {
+      position += chunk.length;
+      if (!lines.add(chunk, take)) return position;
+      chunk = this.#buffer.subarray(0, readSync(fd, this.#buffer, 0, CHUNK_BYTES, position));
+    }
+    lines.end(take);
+    return position;
   }
 }

@@ -1,4 +1,30 @@
-/** Limits the nesting of JSON that arrives from outside. */
+/** JSON from outside: objects, requests that are written to devices, and a limit of nesting. */
+
+import { SyscallError } from "rnix/plugin";
+
+/** Whether a value is an object with named fields: neither null nor a list. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The JSON object of a text. Any other text fails with INVALID; the message names the device and what it expects. */
+export function jsonObject(
+  device: string,
+  text: string,
+  expected = "a JSON object",
+): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (isObject(value)) return value;
+  } catch (cause) {
+    throw wrong(device, text, expected, cause);
+  }
+  throw wrong(device, text, expected);
+}
+
+function wrong(device: string, text: string, expected: string, cause?: unknown): SyscallError {
+  return new SyscallError("INVALID", `${device}: expected ${expected}, got ${text.slice(0, 100)}`, { cause });
+}
 
 /**
  * Maximum levels of nesting in one JSON document from outside. Writing a value of 50,000 levels again blocks the thread
