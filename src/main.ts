@@ -1,8 +1,7 @@
 /** The program `rnix`. */
 
 import { runCommandLine } from "./cli/cli.ts";
-import { hideSecrets } from "./cli/system/hide-secrets.ts";
-import { systemIo } from "./cli/system/system.ts";
+import { hideSecrets, systemIo } from "./cli/system/system.ts";
 import { PLUGIN_PROGRAM } from "./lib/program-channel.ts";
 import { BRIDGE } from "./proxy/bridge-mode.ts";
 import { LANDLOCK } from "./sandbox/landlock-mode.ts";

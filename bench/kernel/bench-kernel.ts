@@ -15,8 +15,7 @@ import {
   type VFSFile,
 } from "../../src/plugin/index.ts";
 import { RunStore } from "../../src/store/runs/run-store.ts";
-import { Namespace } from "../../src/vfs/namespace.ts";
-import { DeviceRegistry } from "../../src/vfs/registry.ts";
+import { DeviceRegistry, Namespace } from "../../src/vfs/namespace.ts";
 
 /** Takes everything and gives nothing: what a syscall on it costs is the kernel's. */
 export function nullFile(): VFSFile {

@@ -5,7 +5,7 @@ import { type Answer, BenchKernel } from "./bench-kernel.ts";
 const CROWD = 10_000;
 /** Until what a first process makes once is there. */
 const BEFORE = 300;
-/** As often as the daemon asks for a collection (src/server/daemon/gc-hint.ts). */
+/** As often as the daemon asks for a collection (src/server/daemon/daemon.ts). */
 const COLLECT_EVERY = 10;
 /** 20 KB of 1,000 bytes. */
 const GOAL_KIB = 19.5;

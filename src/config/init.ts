@@ -6,7 +6,6 @@ import { namesWith } from "../options/option-list.ts";
 import { SETTINGS } from "../options/settings.ts";
 import type { SyscallError } from "../plugin/index.ts";
 import { allNamed, filesOfLine, filesOfWords, type NamedFiles } from "./files/named-files.ts";
-import { optionKeys, optionsIn } from "./files/option-keys.ts";
 import {
   anyText,
   choice,
@@ -16,6 +15,8 @@ import {
   list,
   mapping,
   number,
+  optionKeys,
+  optionsIn,
   shown,
   strict,
   text,

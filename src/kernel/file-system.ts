@@ -13,8 +13,7 @@ import {
   SyscallError,
   type VFSFile,
 } from "../plugin/index.ts";
-import type { OpenFile } from "../vfs/fd-table.ts";
-import type { DeviceEntry } from "../vfs/registry.ts";
+import type { DeviceEntry, OpenFile } from "../vfs/namespace.ts";
 import type { Asks } from "./asks/asks.ts";
 import { FileGrants } from "./files/file-grants.ts";
 import type { OpenContexts } from "./files/open-context.ts";

@@ -3,7 +3,7 @@
 import type { Channel } from "../lib/channel.ts";
 import type { DaemonSnapshot } from "../plugin/index.ts";
 import type { Activity, LiveEvent } from "../run/live-event.ts";
-import { registerOwnDevices } from "./devices/own-devices.ts";
+import { registerOwnDevices } from "./devices/kernel-tools.ts";
 import { asUserMessage } from "./ipc/inbox.ts";
 import type { KernelPorts } from "./kernel-ports.ts";
 import type { ShutdownOptions } from "./lifecycle-manager.ts";

@@ -3,14 +3,13 @@
 import { messageOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { isLimited } from "../proxy/host-rules.ts";
-import type { Namespace } from "../vfs/namespace.ts";
-import { type DeviceEntry, DeviceRegistry } from "../vfs/registry.ts";
+import { type DeviceEntry, DeviceRegistry, type Namespace } from "../vfs/namespace.ts";
 import type { FileSystem } from "./file-system.ts";
 import type { OpenContexts } from "./files/open-context.ts";
 import { programPolicy } from "./files/program-policy.ts";
 import type { Confine } from "./mount/mount-context.ts";
 import { addressIn, type MountPoint, type MountSource, type MountTable } from "./mount/mount-source.ts";
-import { MountSources } from "./mount/mount-sources.ts";
+import { MountSources, MountVisibility } from "./mount/mount-sources.ts";
 import {
   checkRequest,
   type MountScope,
@@ -21,7 +20,6 @@ import {
   type ScopeRef,
   scopeKey,
 } from "./mount/mount-tables.ts";
-import { MountVisibility } from "./mount/mount-visibility.ts";
 import type { RunNetworks } from "./network/run-networks.ts";
 import type { Process } from "./process/process.ts";
 import type { ResourceHolder } from "./process/resource-holder.ts";

@@ -6,8 +6,7 @@ import { couldNotEnd, countdown, endProcesses } from "./end-processes.ts";
 import { killMarked } from "./kill-marked.ts";
 import { type Identity, isRunning, type Process, type ProcessTable } from "./process-table.ts";
 import type { ProcessTag } from "./process-tag.ts";
-import { signal } from "./signal.ts";
-import { pause } from "./wait.ts";
+import { pause, signal } from "./signal.ts";
 
 /** What another kernel needs to find the program of a unit and its descendants. */
 export interface UnitTrace extends Identity {

@@ -5,22 +5,26 @@ import { type Clock, realClock } from "../lib/clock.ts";
 import { messageOf } from "../lib/error-detail.ts";
 import type { ProgramChannel } from "../lib/program-channel.ts";
 import { type Child, type ExecRequest, SyscallError } from "../plugin/index.ts";
-import { leaders } from "./adopted-processes.ts";
 import type { AdoptedUnit, UnitTrace } from "./adopted-unit.ts";
 import { PLUGIN_ENV, residentBytes } from "./channel.ts";
 import { couldNotEnd } from "./end-processes.ts";
 import { killMarked } from "./kill-marked.ts";
 import { Ledger } from "./ledger.ts";
 import { readCommand } from "./linux-table.ts";
-import { exitInside, programInside } from "./nested-group.ts";
-import { Orphans } from "./orphans.ts";
+import { leaders, Orphans } from "./orphans.ts";
 import { Output, outputName, type Redactor } from "./output.ts";
 import { outputKeeper } from "./output-keeper.ts";
 import type { OwnProgram } from "./own-program.ts";
 import { ownerOfProcess, type ProcessOwner } from "./process-owner.ts";
 import { COOKIE, type ProcessTable } from "./process-table.ts";
 import { type ProcessTag, tagOf, withTag } from "./process-tag.ts";
-import { type LimitKind, ProgramGroup, type ProgramLimits } from "./program-group.ts";
+import {
+  exitInside,
+  type LimitKind,
+  ProgramGroup,
+  type ProgramLimits,
+  programInside,
+} from "./program-group.ts";
 import { RunningChild } from "./running-child.ts";
 import { SharedChildren } from "./shared-children.ts";
 import { signal } from "./signal.ts";

@@ -2,8 +2,7 @@
 
 import { SyscallError } from "../plugin/index.ts";
 import { isRunning, type Process, type ProcessTable } from "./process-table.ts";
-import { signal, terminate } from "./signal.ts";
-import { pause } from "./wait.ts";
+import { pause, signal, terminate } from "./signal.ts";
 
 interface EndOptions {
   table: ProcessTable;

@@ -3,17 +3,15 @@
 import type { Clock, Timer } from "../lib/clock.ts";
 import { messageOf } from "../lib/error-detail.ts";
 import { type Data, type ExitInfo, SyscallError } from "../plugin/index.ts";
-import type { Adopted } from "./adopted-processes.ts";
 import type { Channel, Exit } from "./channel.ts";
 import { couldNotEnd, countdown, endProcesses } from "./end-processes.ts";
-import { childrenOf, terminateNested } from "./nested-group.ts";
+import type { Adopted } from "./orphans.ts";
 import type { Output } from "./output.ts";
 import type { Piece } from "./output-ring.ts";
-import type { ByteReader } from "./pipe-reader.ts";
 import { type Identity, isRunning, type Process, type ProcessTable, type Trace } from "./process-table.ts";
-import { signal, terminate } from "./signal.ts";
-import type { Spawned } from "./spawn.ts";
-import { pause, settles } from "./wait.ts";
+import { childrenOf, terminateNested } from "./program-group.ts";
+import { pause, settles, signal, terminate } from "./signal.ts";
+import type { ByteReader, Spawned } from "./spawn.ts";
 
 interface RunningChildOptions {
   id: string;

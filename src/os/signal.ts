@@ -1,4 +1,4 @@
-/** Sends signals to processes. */
+/** Signals to programs, and their ends. */
 
 import { errnoOf } from "../lib/error-detail.ts";
 
@@ -33,5 +33,26 @@ export function killRepeatedly<T>(list: () => readonly number[], kill: (pid: num
   for (;;) {
     const killed = list().flatMap((pid) => kill(pid) ?? []);
     if (killed.length === 0 || performance.now() > end) return killed;
+  }
+}
+
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+/** Returns true when the promise settles within this time. */
+export async function settles(promise: Promise<unknown>, ms: number): Promise<boolean> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<false>((resolve) => {
+    timer = setTimeout(() => resolve(false), ms);
+  });
+  const done = promise.then(
+    () => true,
+    () => true,
+  );
+  try {
+    return await Promise.race([done, late]);
+  } finally {
+    clearTimeout(timer);
   }
 }

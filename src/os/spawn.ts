@@ -1,13 +1,14 @@
 /** Starts one program with pipes or a terminal. */
 
-import { closeSync } from "node:fs";
-import { type ExecRequest, SyscallError } from "../plugin/index.ts";
+import { closeSync, readlinkSync, readSync } from "node:fs";
+import type { FileSink } from "bun";
+import { errnoOf } from "../lib/error-detail.ts";
+import { type Data, type ExecRequest, SyscallError } from "../plugin/index.ts";
 import { type Channel, type Exit, exitOf, openChannel } from "./channel.ts";
+import { libc } from "./libc.ts";
 import { readLink } from "./linux-table.ts";
-import type { ByteReader } from "./pipe-reader.ts";
+import { settles } from "./signal.ts";
 import { spawnError } from "./spawn-error.ts";
-import { inputPipe, outputPipe, readerOf, type Stdin, stdinData, terminalInput, writerOf } from "./stdio.ts";
-import { settles } from "./wait.ts";
 
 /** A started program, the leader of its own session and group. */
 export interface Spawned {
@@ -174,3 +175,148 @@ function terminalOf(pid: number): string[] {
   const link = readLink(`/proc/${pid}/fd/1`);
   return link?.startsWith("/dev/pts/") ? [link] : [];
 }
+
+interface Stdin {
+  /** Resolves when the system has accepted all bytes; rejects when the program has closed its input. */
+  write(data: Data): Promise<void>;
+  /** Closes this end. Called once. */
+  end(): Promise<void>;
+}
+
+/**
+ * A real pipe on Linux. Bun's own "pipe" is a socket, and scripts can't open /dev/stdout, /dev/stderr or /dev/stdin
+ * when it is a socket. On other systems, and when no descriptor is left, Bun's is used.
+ */
+interface StdioPipe {
+  /** The program's end. */
+  theirs: number;
+  ours: number;
+  /** Its name in /proc/<pid>/fd, equal at both ends. */
+  link: string;
+}
+
+export function outputPipe(): StdioPipe | null {
+  const ends = libc()?.pipe();
+  return ends ? { theirs: ends.write, ours: ends.read, link: linkOf(ends.read) } : null;
+}
+
+function inputPipe(): StdioPipe | null {
+  const ends = libc()?.pipe();
+  return ends ? { theirs: ends.read, ours: ends.write, link: linkOf(ends.read) } : null;
+}
+
+/** Returns input that is complete at the start; without any, stdin is /dev/null. */
+function stdinData(data: Data | undefined): Uint8Array<ArrayBuffer> | "ignore" {
+  if (data === undefined || data.length === 0) return "ignore";
+  return typeof data === "string" ? new TextEncoder().encode(data) : new Uint8Array(data);
+}
+
+/** `firstLook`: see `PipeReader`. */
+export function readerOf(pipe: StdioPipe | null, own: unknown, firstLook: Promise<unknown>): ByteReader {
+  const calls = libc();
+  if (pipe && calls) return new PipeReader(pipe.ours, firstLook, calls.readable);
+  if (!(own instanceof ReadableStream))
+    throw new SyscallError("INTERNAL", "The program was started without a way to read its output.");
+  return own.getReader();
+}
+
+function writerOf(pipe: StdioPipe | null, own: FileSink | number | undefined): Stdin {
+  const sink = pipe ? Bun.file(pipe.ours).writer() : own;
+  if (typeof sink !== "object")
+    throw new SyscallError("INTERNAL", "The program was started without a way to write its input.");
+  return {
+    async write(data) {
+      await Promise.all([sink.write(data), sink.flush()]);
+    },
+    async end() {
+      await Promise.resolve(sink.end()).catch(ignoreBrokenPipe);
+      if (pipe) closeSync(pipe.ours);
+    },
+  };
+}
+
+/** Returns the input of a terminal, which ends with a control character. */
+function terminalInput(terminal: Bun.Terminal): Stdin {
+  return {
+    async write(data) {
+      terminal.write(data);
+    },
+    async end() {
+      if (!terminal.closed) terminal.write(END_OF_TRANSMISSION);
+    },
+  };
+}
+
+const END_OF_TRANSMISSION = "\x04";
+
+/** The program has closed its input already, which is no error. */
+function ignoreBrokenPipe(error: unknown): void {
+  if (errnoOf(error) !== "EPIPE") throw error;
+}
+
+function linkOf(fd: number): string {
+  return readlinkSync(`/proc/self/fd/${fd}`);
+}
+
+/** Reads bytes as they come, one read at a time. */
+export interface ByteReader {
+  read(): Promise<{ done: boolean; value?: Uint8Array }>;
+  cancel(): Promise<void>;
+  /** Returns true when bytes, or the end, have not been read yet. Absent where the system does not show it. */
+  hasUnread?(): boolean;
+}
+
+/**
+ * Most programs end within milliseconds and print little: their output is read at once after their end. For a program
+ * that keeps running, the event loop watches the pipe. Such a stream costs one turn of the loop for each piece, and
+ * 128 KiB until the next full garbage collection.
+ */
+class PipeReader implements ByteReader {
+  readonly #fd: number;
+  readonly #firstLook: Promise<unknown>;
+  readonly #readable: (fd: number) => boolean;
+  #stream: ByteReader | undefined;
+  #cancelled = false;
+  #ended = false;
+
+  /**
+   * The caller closes `fd` after `cancel`. `firstLook` settles when the program has ended, or after a short time.
+   * `readable` returns true when a read would return at once, with bytes or the end.
+   */
+  constructor(fd: number, firstLook: Promise<unknown>, readable: (fd: number) => boolean) {
+    this.#fd = fd;
+    this.#firstLook = firstLook;
+    this.#readable = readable;
+  }
+
+  async read(): Promise<{ done: boolean; value?: Uint8Array }> {
+    const piece = await this.#next();
+    if (piece.done) this.#ended = true;
+    return piece;
+  }
+
+  hasUnread(): boolean {
+    return !this.#ended && !this.#cancelled && this.#readable(this.#fd);
+  }
+
+  async #next(): Promise<{ done: boolean; value?: Uint8Array }> {
+    if (!this.#stream) {
+      await this.#firstLook;
+      if (this.#cancelled) return { done: true };
+      if (this.#readable(this.#fd)) {
+        const size = readSync(this.#fd, buffer);
+        return size === 0 ? { done: true } : { done: false, value: buffer.slice(0, size) };
+      }
+      this.#stream = Bun.file(this.#fd).stream().getReader();
+    }
+    return this.#stream.read();
+  }
+
+  async cancel(): Promise<void> {
+    this.#cancelled = true;
+    await this.#stream?.cancel();
+  }
+}
+
+/** The size of a pipe. Shared by all readers: each copies from it synchronously. */
+const buffer = new Uint8Array(64 * 1024);

@@ -4,13 +4,11 @@ import { closeSync } from "node:fs";
 import { SyscallError } from "../plugin/index.ts";
 import type { Exit } from "./channel.ts";
 import { isStopped } from "./linux-table.ts";
-import { childrenOf, insideNumber } from "./nested-group.ts";
 import { sendDescriptors } from "./pass-descriptors.ts";
-import { signal } from "./signal.ts";
-import type { Spawned } from "./spawn.ts";
+import { childrenOf, insideNumber } from "./program-group.ts";
+import { settles, signal } from "./signal.ts";
+import { outputPipe, readerOf, type Spawned } from "./spawn.ts";
 import { StarterMessage, type StartMessage } from "./starter-messages.ts";
-import { outputPipe, readerOf } from "./stdio.ts";
-import { settles } from "./wait.ts";
 
 /** A program that a starter has started. */
 export interface Started {

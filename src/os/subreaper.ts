@@ -1,8 +1,8 @@
 /** Makes this process the subreaper of its descendants. */
 
 import { existsSync, readFileSync } from "node:fs";
-import { showKernelSign } from "./kernel-sign.ts";
 import { libc } from "./libc.ts";
+import { showKernelSign } from "./process-owner.ts";
 
 const PR_SET_CHILD_SUBREAPER = 36;
 const CHILDREN = `/proc/self/task/${process.pid}/children`;

@@ -2,7 +2,7 @@
 
 import { closeSync, openSync, readlinkSync } from "node:fs";
 import { libc } from "../os/libc.ts";
-import { childrenOf } from "../os/nested-group.ts";
+import { childrenOf } from "../os/program-group.ts";
 import type { Child } from "../plugin/index.ts";
 import { ROOT_RIGHTS } from "./bubblewrap.ts";
 

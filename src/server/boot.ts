@@ -1,19 +1,31 @@
 /** Builds the server, part by part. */
 
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { userEnv } from "../config/environment/environment.ts";
+import type { Env } from "../config/environment/paths.ts";
+import type { Project } from "../config/project/project.ts";
+import type { Settings } from "../config/settings/settings.ts";
+import type { ChildEffects } from "../kernel/lifetime/child-effects.ts";
+import type { Clock } from "../lib/clock.ts";
+import { messageOf } from "../lib/error-detail.ts";
+import { runShortProgram } from "../os/short-program.ts";
+import type { SandboxProbe } from "../sandbox/probe.ts";
 import { commit, version } from "../version.ts";
 import { openCron } from "./boot/cron.ts";
-import { lazyDashboard } from "./boot/dashboard.ts";
 import { startKernel } from "./boot/kernel.ts";
 import { KernelPort } from "./boot/kernel-port.ts";
-import { claimMachine } from "./boot/machine.ts";
+import { claimMachine, type Machine } from "./boot/machine.ts";
 import type { BootOptions } from "./boot/options.ts";
-import { openPlanner } from "./boot/planner.ts";
-import { openProjects } from "./boot/projects.ts";
-import { openRecords } from "./boot/records.ts";
-import { openReporting } from "./boot/reporting.ts";
+import { type OpenedProjects, openProjects } from "./boot/projects.ts";
+import { openRecords, type Records } from "./boot/records.ts";
 import { startServices } from "./boot/services.ts";
+import type { Reporting } from "./boot/start-reporting.ts";
 import { ProjectCatalog } from "./catalog/project-catalog.ts";
-import type { BootedServer, Services } from "./services.ts";
+import type { ChangeFeed } from "./dashboard/change-feed.ts";
+import type { Dashboard } from "./dashboard/dashboard.ts";
+import type { SpawnPorts } from "./plan/plan-spawn.ts";
+import type { BootedServer, DashboardRequest, OpenedDashboard, Services } from "./services.ts";
 
 /** How long boot waits for the sweep of programs. A program may use its whole grace, and the first client waits. */
 const SWEEP_WAIT_MS = 500;
@@ -95,4 +107,156 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
     await close();
     throw error;
   }
+}
+
+/** `close` ends its server, if it was ever opened. */
+function lazyDashboard(
+  { user, settings, logger }: BootOptions,
+  services: () => Services,
+  clock: Clock,
+): {
+  open(request: DashboardRequest): Promise<OpenedDashboard>;
+  /** Opens it if the settings have its port. A failure is logged. */
+  start(): Promise<void>;
+  feed: NonNullable<Services["procFeed"]>;
+  close(): Promise<void>;
+} {
+  let made: Promise<Dashboard> | undefined;
+  let feed: ChangeFeed | undefined;
+  const openFeed = async (): Promise<ChangeFeed> => {
+    const { ChangeFeed } = await import("./dashboard/change-feed.ts");
+    feed ??= new ChangeFeed(services(), clock);
+    return feed;
+  };
+  const make = async (): Promise<Dashboard> => {
+    const { Dashboard } = await import("./dashboard/dashboard.ts");
+    return new Dashboard({
+      services,
+      clock,
+      feed: await openFeed(),
+      tokenFile: join(user.dataDir, "metrics-token"),
+      settings: settings.own.dashboard ?? {},
+      userEnv: () => userEnv(user.configDir),
+    });
+  };
+  const open = async (request: DashboardRequest): Promise<OpenedDashboard> => {
+    made ??= make();
+    return (await made).open(request);
+  };
+  return {
+    open,
+    async start() {
+      if (settings.own.dashboard?.port === undefined) return;
+      await open({ port: 0 }).catch((thrown) => logger.warn("dashboard", messageOf(thrown)));
+    },
+    feed: { open: openFeed, wake: () => feed?.wake() },
+    close: async () => {
+      feed?.close();
+      await (await made)?.close();
+    },
+  };
+}
+
+const PROBE_MS = 10_000;
+
+/** What works is remembered for its PATH; what does not may have been installed meanwhile. */
+function sandboxPorts(): SpawnPorts["sandbox"] {
+  let found: { probe: SandboxProbe; path: string | undefined } | undefined;
+  let isShown = false;
+  return {
+    async probe(env) {
+      if (found?.probe.works && found.path === env.PATH) return found.probe;
+      const { probeSandbox } = await import("../sandbox/probe.ts");
+      found = { probe: await probeSandbox(env), path: env.PATH };
+      return found.probe;
+    },
+    isFirstNotice() {
+      const isFirst = !isShown;
+      isShown = true;
+      return isFirst;
+    },
+  };
+}
+
+/** Opens the planner: what `planSpawn`, `planResume` and `planChild` need of the other parts. */
+function openPlanner(
+  { clock, children }: Machine,
+  { projects, worktrees }: Records,
+  { workspaces, keys }: OpenedProjects,
+  port: KernelPort,
+): SpawnPorts {
+  /** Found out once, by a program in a namespace: the presence of a tool decides nothing. */
+  let problem: Promise<string | null> | undefined;
+  return {
+    workspaces,
+    clock,
+    keys,
+    parent(uuid) {
+      const { processes } = port.kernel;
+      const pid = processes.findPid(uuid);
+      if (pid === undefined) return undefined;
+      const requireEffects = (effects: ChildEffects): void => processes.requireEffects(pid, effects);
+      return { pid, requireEffects, ...processes.inherited(pid) };
+    },
+    async models(choice, devices, place) {
+      const { LIST_WAIT_MS, serviceModels } = await import("./catalog/probe-provider.ts");
+      return serviceModels(choice, devices, place, { clock, children, waitMs: LIST_WAIT_MS });
+    },
+    worktrees,
+    sandbox: sandboxPorts(),
+    services: (project: Project, type: string) => port.kernel.mounts.services(project, type),
+    remember: (project: Project) => projects.remember(project),
+    networkProblem() {
+      problem ??= import("../proxy/network-door.ts").then((door) =>
+        door.networkProblem(async (argv) => {
+          const program = { argv, cwd: "/", env: {}, timeoutMs: PROBE_MS, maxChars: 300 };
+          const place = { children, clock, spillDir: tmpdir() };
+          const { code, stderr } = await runShortProgram(place, "network-probe", program);
+          return { code, output: stderr };
+        }),
+      );
+      return problem;
+    },
+  };
+}
+
+/**
+ * The user's own variables and settings alone count: a run must not choose where it is reported. undefined: nothing is
+ * counted, because nothing reads it.
+ */
+async function openReporting(
+  options: BootOptions,
+  machine: Machine,
+  port: KernelPort,
+): Promise<Reporting | undefined> {
+  const { user, env, settings, logger, daemon = false } = options;
+  const warn = (text: string): void => logger.warn("telemetry", text);
+  const variables = { ...ofSetting(settings), ...otelIn(fileEnv(user.configDir, warn)), ...otelIn(env) };
+  if (!daemon && Object.keys(variables).length === 0) return undefined;
+  const { startReporting } = await import("./boot/start-reporting.ts");
+  return startReporting(variables, options, machine, port);
+}
+
+function ofSetting({ own: { telemetry } }: Settings): Env {
+  return otelIn({
+    OTEL_EXPORTER_OTLP_ENDPOINT: telemetry?.endpoint,
+    OTEL_EXPORTER_OTLP_PROTOCOL: telemetry?.protocol,
+    OTEL_SERVICE_NAME: telemetry?.service_name,
+    OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: telemetry?.content === true ? "true" : undefined,
+  });
+}
+
+/** The user's file may hold a key for the collector. If it can't be read, each run says so, too. */
+function fileEnv(configDir: string, warn: (text: string) => void): Env {
+  try {
+    return userEnv(configDir);
+  } catch (thrown) {
+    warn(messageOf(thrown));
+    return {};
+  }
+}
+
+/** An empty variable counts as none, as the specification says. */
+function otelIn(env: Env): Env {
+  return Object.fromEntries(Object.entries(env).filter(([name, value]) => name.startsWith("OTEL_") && value));
 }

@@ -12,7 +12,7 @@ import { boot } from "./boot.ts";
 import { runDaemon } from "./daemon/daemon.ts";
 import { DaemonLog } from "./daemon/daemon-log.ts";
 import { refuseInside } from "./daemon/inside-run.ts";
-import { logLevel } from "./daemon/log-level.ts";
+import { logLevel } from "./daemon/run-log.ts";
 import { SUPERSEDED } from "./daemon/superseded-signal.ts";
 
 /**

@@ -12,10 +12,10 @@ import {
   type AlwaysRule,
   describeSettings,
   loadSettings,
+  modesOf,
   type SettingLine,
   type Settings,
 } from "../config/settings/settings.ts";
-import { modesOf } from "../config/settings/word-settings.ts";
 import { type ReviewedItem, Trust } from "../config/trust/trust.ts";
 import type { loadWorkflows } from "../config/workflows/workflows.ts";
 import type { AskMode } from "../lib/ask-modes.ts";

@@ -5,8 +5,13 @@ import { stackOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { encode, FrameBudget } from "../protocol/frame.ts";
 import { MAX_REQUEST_BYTES, type WireError } from "../protocol/methods.ts";
-import { serviceOfClient, type UnitOf, unitOfClient } from "./connection/caller.ts";
-import { type ByteStream, Connection } from "./connection/connection.ts";
+import {
+  type ByteStream,
+  Connection,
+  serviceOfClient,
+  type UnitOf,
+  unitOfClient,
+} from "./connection/connection.ts";
 import { dispatch } from "./methods/dispatch.ts";
 import type { Services } from "./services.ts";
 

@@ -4,8 +4,7 @@ import type { Timer } from "../lib/clock.ts";
 import type { ProcInfo } from "../run/process-schema.ts";
 import type { ToolCallRecord } from "../run/step-schema.ts";
 import { type ExportPorts, Sender, SpanQueue } from "./exporter.ts";
-import type { Instruments } from "./instruments.ts";
-import { metricsOf } from "./metrics.ts";
+import { INSTRUMENTS, type Instruments, type Point } from "./instruments.ts";
 import type { OtelConfig } from "./otel-config.ts";
 import type { Message } from "./protobuf.ts";
 import {
@@ -14,6 +13,7 @@ import {
   chatLabels,
   chatSpan,
   factsOf,
+  nanos,
   type RunFacts,
   runSpan,
   toolSpan,
@@ -142,4 +142,25 @@ export class Telemetry {
   get #resource(): Message {
     return { attributes: attributesOf({ "service.version": this.#ports.version, ...this.#config.resource }) };
   }
+}
+
+/** Values count from the start of the server: the next request has what a lost one had. */
+const CUMULATIVE = 2;
+
+function metricsOf(instruments: Instruments, startMs: number, nowMs: number): Message[] {
+  const times = { startTimeUnixNano: nanos(startMs), timeUnixNano: nanos(nowMs) };
+  return instruments.all().map(([name, points]) => {
+    const { about: description, unit, ...rest } = INSTRUMENTS[name];
+    const dataPoints = points.map((point) => {
+      const value = "bounds" in rest ? histogram(point, rest.bounds) : { asDouble: point.sum };
+      return { ...times, attributes: attributesOf(point.labels), ...value };
+    });
+    const data = { dataPoints, aggregationTemporality: CUMULATIVE };
+    const metric = "bounds" in rest ? { histogram: data } : { sum: { ...data, isMonotonic: true } };
+    return { name, description, unit, ...metric };
+  });
+}
+
+function histogram({ count, sum, buckets }: Point, explicitBounds: readonly number[]): Message {
+  return { count: String(count), sum, bucketCounts: buckets.map(String), explicitBounds };
 }

@@ -1,8 +1,7 @@
 /** The devices, mounts and hooks of plugins, as a run leases them. */
 
 import type { MountType, Plugin, Services } from "../plugin/index.ts";
-import type { Namespace } from "./namespace.ts";
-import type { DeviceEntry } from "./registry.ts";
+import type { DeviceEntry, Namespace } from "./namespace.ts";
 
 /** The devices as they were at spawn, held until `release`: an old plugin answers as long as it is leased. */
 export interface DeviceLease {

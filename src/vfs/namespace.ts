@@ -1,7 +1,13 @@
-/** The devices and tools that one process sees. */
+/** The devices of a run: namespaces, registries, and open files. */
 
-import { SyscallError, type ToolDef } from "../plugin/index.ts";
-import { type DeviceEntry, DeviceRegistry, type Match } from "./registry.ts";
+import {
+  type Device,
+  type OpenFlag,
+  type Services,
+  SyscallError,
+  type ToolDef,
+  type VFSFile,
+} from "../plugin/index.ts";
 
 export interface NamedTool {
   tool: ToolDef;
@@ -106,4 +112,128 @@ function toolsOf(entry: DeviceEntry): readonly NamedTool[] {
   const tools = (entry.device.tools ?? []).map((tool): NamedTool => ({ tool, entry }));
   named.set(entry, tools);
   return tools;
+}
+
+/** The layer of a device table. Nearer layers come first in a namespace. */
+export type Layer = "mount" | "project" | "user" | "stock" | "kernel";
+
+/** A device in a table, with its plugin and the services of that plugin. */
+export interface DeviceEntry {
+  path: string;
+  device: Device;
+  plugin: string;
+  layer: Layer;
+  /** The plugin of the device is embedded in the binary. */
+  isStock?: boolean;
+  /** The services that the plugin needs. The OpenContext has exactly these. */
+  needs: readonly (keyof Services)[];
+  /** The names of the plugin's keys. */
+  secrets?: readonly string[];
+  /** The plugin's checked settings from config.yaml. */
+  config?: unknown;
+}
+
+interface Match {
+  entry: DeviceEntry;
+  /** The rest of the path after the device's: "" or beginning with "/". */
+  subpath: string;
+}
+
+const PATH = /^\/(?:[A-Za-z0-9._-]+\/)*[A-Za-z0-9._-]+$/;
+
+/** A table of devices. Each path is unique. */
+export class DeviceRegistry {
+  readonly #entries = new Map<string, DeviceEntry>();
+  /** Grows with each change. */
+  version = 0;
+
+  register(entry: DeviceEntry): void {
+    if (!PATH.test(entry.path) || entry.path.split("/").some((part) => part === "." || part === "..")) {
+      throw new SyscallError(
+        "INVALID",
+        `Device path "${entry.path}" of plugin ${entry.plugin}: expected an absolute path of letters, digits, ".", "_" and "-", without "." or ".." parts and without a trailing slash.`,
+      );
+    }
+    const taken = this.#entries.get(entry.path);
+    if (taken) {
+      throw new SyscallError(
+        "INVALID",
+        `Device path ${entry.path} of plugin ${entry.plugin} is taken by plugin ${taken.plugin} in the same layer. Rename one of them.`,
+      );
+    }
+    this.#entries.set(entry.path, entry);
+    this.version++;
+  }
+
+  unregister(path: string): boolean {
+    this.version++;
+    return this.#entries.delete(path);
+  }
+
+  entries(): DeviceEntry[] {
+    return [...this.#entries.values()];
+  }
+
+  /** Exact match first, then the longest prefix device at a path boundary. */
+  match(path: string): Match | undefined {
+    const exact = this.#entries.get(path);
+    if (exact) return { entry: exact, subpath: "" };
+    for (let end = path.lastIndexOf("/"); end > 0; end = path.lastIndexOf("/", end - 1)) {
+      const entry = this.#entries.get(path.slice(0, end));
+      if (entry?.device.match === "prefix") return { entry, subpath: path.slice(end) };
+    }
+    return undefined;
+  }
+}
+
+export interface OpenFile<Grant> {
+  file: VFSFile;
+  /** The full path that was opened. */
+  path: string;
+  /** The path of the device that serves it, and the device's plugin. */
+  device: string;
+  plugin: string;
+  flags: OpenFlag;
+  /** The grant under which it was opened; absent if none was needed. */
+  grant?: Grant;
+}
+
+const FIRST_FD = 3;
+
+/** The open files of one process. Descriptors start at 3, only grow and are never reused. */
+export class FdTable<Grant = never> {
+  /** A list, because most processes have one file and a map would need much more memory. */
+  #files: { readonly fd: number; readonly open: OpenFile<Grant> }[] = [];
+  #next = FIRST_FD;
+
+  add(open: OpenFile<Grant>): number {
+    const fd = this.#next++;
+    this.#files.push({ fd, open });
+    return fd;
+  }
+
+  get(fd: number): OpenFile<Grant> {
+    const found = this.#files.find((one) => one.fd === fd);
+    if (!found) throw new SyscallError("NOT_FOUND", `File descriptor ${fd} is not open.`);
+    return found.open;
+  }
+
+  has(fd: number): boolean {
+    return this.#files.some((one) => one.fd === fd);
+  }
+
+  /** Removes the descriptor from the table. Only one caller gets the file, and closes it. */
+  take(fd: number): OpenFile<Grant> {
+    const open = this.get(fd);
+    this.#files = this.#files.filter((one) => one.fd !== fd);
+    return open;
+  }
+
+  list(): { fd: number; path: string }[] {
+    return this.#files.map(({ fd, open: { path } }) => ({ fd, path }));
+  }
+
+  get size(): number {
+    return this.#files.length;
+  }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { withReconnects } from "../../src/cli/run/follow-run.ts";
+import { withReconnects } from "../../src/cli/run/follow.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 import type { StreamEvent } from "../../src/protocol/methods.ts";
 import { complete, delta } from "./support.ts";

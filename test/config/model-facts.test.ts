@@ -1,6 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { type ModelAddress, type ModelFacts, modelFacts } from "../../src/config/providers/model-facts.ts";
-import { MODEL_SERVICES } from "../../src/config/providers/model-table.ts";
+import {
+  MODEL_SERVICES,
+  type ModelAddress,
+  type ModelFacts,
+  modelFacts,
+} from "../../src/config/providers/model-facts.ts";
 import { resolveProvider } from "../../src/config/providers/provider-choice.ts";
 import { trustAll } from "../../src/config/trust/trust.ts";
 import type { TokenPrice } from "../../src/plugin/index.ts";

@@ -3,7 +3,7 @@ import { type ProviderRequest, resolveProvider } from "../../src/config/provider
 import { driverNames } from "../../src/config/providers/provider-needs.ts";
 import { loadProviders } from "../../src/config/providers/providers.ts";
 import { type DriverFacts, SyscallError } from "../../src/plugin/index.ts";
-import type { DeviceEntry } from "../../src/vfs/registry.ts";
+import type { DeviceEntry } from "../../src/vfs/namespace.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { STOCK_FACTS } from "../support/stock-drivers.ts";
 import type { Sandbox } from "./sandbox.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { EventBatcher } from "../../src/daemons/event-batcher.ts";
+import { EventBatcher } from "../../src/daemons/command-unit.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 
 function batcher(stallMs?: number) {

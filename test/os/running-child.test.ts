@@ -1,9 +1,8 @@
 import { expect, test } from "bun:test";
 import { realClock } from "../../src/lib/clock.ts";
 import { Output } from "../../src/os/output.ts";
-import type { ByteReader } from "../../src/os/pipe-reader.ts";
 import { RunningChild } from "../../src/os/running-child.ts";
-import type { Spawned } from "../../src/os/spawn.ts";
+import type { ByteReader, Spawned } from "../../src/os/spawn.ts";
 import { until } from "../support/until.ts";
 import { Bench } from "./support.ts";
 

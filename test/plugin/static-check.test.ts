@@ -1,9 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { join, relative } from "node:path";
-import { mayUseMacro } from "../../src/plugin/host/macros.ts";
 import { problemText } from "../../src/plugin/host/report.ts";
-import { staticCheck } from "../../src/plugin/host/static-check.ts";
+import { mayUseMacro, staticCheck } from "../../src/plugin/host/static-check.ts";
 import { Scratch } from "./support/scratch.ts";
 
 /** The check of an entry `p.ts` among these files: its files and problems relative to the folder. */

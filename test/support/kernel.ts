@@ -26,15 +26,13 @@ import {
   type VFSFile,
 } from "../../src/plugin/index.ts";
 import type { LiveEvent } from "../../src/run/live-event.ts";
-import { driverHistory } from "../../src/server/records/driver-history.ts";
-import { driverSearch } from "../../src/server/records/driver-search.ts";
+import { driverHistory, driverSearch } from "../../src/server/records/driver-search.ts";
 import { History } from "../../src/server/records/history.ts";
 import { type FsPort, realFs } from "../../src/store/files/fs-port.ts";
 import { RecordKey } from "../../src/store/runs/record-key.ts";
 import { RunStore } from "../../src/store/runs/run-store.ts";
 import { SearchIndex } from "../../src/store/search/search-index.ts";
-import { Namespace } from "../../src/vfs/namespace.ts";
-import { DeviceRegistry } from "../../src/vfs/registry.ts";
+import { DeviceRegistry, Namespace } from "../../src/vfs/namespace.ts";
 import { failAtTheEnd } from "./at-the-end.ts";
 import { CountingClock } from "./counting-clock.ts";
 import { settled } from "./fake-clock.ts";

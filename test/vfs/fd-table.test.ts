@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { O_RDWR, type VFSFile } from "../../src/plugin/index.ts";
-import { FdTable } from "../../src/vfs/fd-table.ts";
+import { FdTable } from "../../src/vfs/namespace.ts";
 
 const file: VFSFile = {
   write: async () => {},

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { type Device, SyscallError } from "../../src/plugin/index.ts";
-import { Namespace } from "../../src/vfs/namespace.ts";
-import { type DeviceEntry, DeviceRegistry, type Layer } from "../../src/vfs/registry.ts";
+import { type DeviceEntry, DeviceRegistry, type Layer, Namespace } from "../../src/vfs/namespace.ts";
 
 function entry(
   path: string,

@@ -4,7 +4,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { ProcRef, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Answers, Payload, PlainMethod } from "../../server/methods/method-table.ts";
 import { environment, type Io, type Session, type Wire } from "../io.ts";
-import { isLostConnection, withReconnects } from "../run/follow-run.ts";
+import { isLostConnection, withReconnects } from "../run/follow.ts";
 import type { LogEntry } from "../transcript/transcript.ts";
 
 /** The methods that follow a run. */

@@ -9,9 +9,9 @@ import { bool, json, list } from "../flags.ts";
 import { environment, type Io, refuseInsideRun, withWire } from "../io.ts";
 import { jsonText, print } from "../output/print.ts";
 import type { Style } from "../output/style.ts";
+import { agreed, isAskable } from "../questions/answer-questions.ts";
 import { headLines, Question, questionLines } from "../questions/question.ts";
 import { answerHint, isLong, wholeLines } from "../questions/question-text.ts";
-import { agreed, isAskable } from "../questions/yes-or-no.ts";
 
 type Listed = Answers["list_asks"]["asks"][number];
 type Answered = Answers["answer_user"];

@@ -7,10 +7,8 @@ import { EXIT } from "../exit.ts";
 import { bool, json } from "../flags.ts";
 import type { Io, Wire } from "../io.ts";
 import { RUN_ARGUMENT, withRun } from "../processes/target.ts";
-import { answerQuestions } from "../questions/answer-questions.ts";
-import { isAskable } from "../questions/yes-or-no.ts";
-import { Follower } from "../run/follow.ts";
-import { followRun } from "../run/follow-run.ts";
+import { answerQuestions, isAskable } from "../questions/answer-questions.ts";
+import { Follower, followRun } from "../run/follow.ts";
 import { typeToRun } from "../run/type-to-run.ts";
 import { ownName } from "../system/own-name.ts";
 

@@ -11,7 +11,7 @@ import { environment, type Io, project, refuseInsideRun, withWire } from "../io.
 import { printCatalog } from "../output/catalog.ts";
 import { excerpt, pluginReport, problemPlace } from "../output/plugin-report.ts";
 import { print } from "../output/print.ts";
-import { agreed } from "../questions/yes-or-no.ts";
+import { agreed } from "../questions/answer-questions.ts";
 
 const check = defineCommand({
   about: "Check a plugin: read it, and load it if it is trusted; exit 1 if it does not load",

@@ -7,11 +7,10 @@ import { bool, choice, count } from "../flags.ts";
 import { type Io, refuseInsideRun, withSession } from "../io.ts";
 import { cut, plural, printable } from "../output/format.ts";
 import { isTarget, lastRun, target } from "../processes/target.ts";
-import { agreed, isAskable } from "../questions/yes-or-no.ts";
+import { agreed, isAskable } from "../questions/answer-questions.ts";
 import { REPORT_FLAGS, reportsOf } from "../report/report-flags.ts";
 import { OUTPUTS } from "../run/follow.ts";
-import { RECORD_TO, recordingIn } from "../run/record-folder.ts";
-import { printNotices, printRefused, resumeFlags, runAgent } from "../run/run.ts";
+import { printNotices, printRefused, RECORD_TO, recordingIn, resumeFlags, runAgent } from "../run/run.ts";
 import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS } from "../run/stdin.ts";
 import { optionFields, optionFlags, requireWaker } from "../run-flags.ts";
 

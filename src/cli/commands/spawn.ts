@@ -7,10 +7,24 @@ import { bool, choice } from "../flags.ts";
 import type { Io, Wire } from "../io.ts";
 import { REPORT_FLAGS, reportsOf } from "../report/report-flags.ts";
 import { OUTPUTS } from "../run/follow.ts";
-import { RECORD_TO, recordingIn } from "../run/record-folder.ts";
-import { type Given, printNotices, printRefused, resumeFlags, runAgent } from "../run/run.ts";
-import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS, type StdinOptions } from "../run/stdin.ts";
-import { UNTRUSTED_FLAGS, withUntrusted } from "../run/untrusted.ts";
+import {
+  type Given,
+  printNotices,
+  printRefused,
+  RECORD_TO,
+  recordingIn,
+  resumeFlags,
+  runAgent,
+} from "../run/run.ts";
+import {
+  checkStdinFlags,
+  readAttached,
+  readIntent,
+  STDIN_FLAGS,
+  type StdinOptions,
+  UNTRUSTED_FLAGS,
+  withUntrusted,
+} from "../run/stdin.ts";
 import { optionFields, requireWaker, SPAWN_FLAGS } from "../run-flags.ts";
 
 export default defineCommand({

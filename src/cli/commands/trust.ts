@@ -11,7 +11,7 @@ import { plural } from "../output/format.ts";
 import { jsonText } from "../output/print.ts";
 import { styleOf } from "../output/style.ts";
 import { type Column, table } from "../output/table.ts";
-import { agreed } from "../questions/yes-or-no.ts";
+import { agreed } from "../questions/answer-questions.ts";
 
 export default defineCommand({
   about: "Trust what this project brings: plugins, checks, agents' tools, provider addresses",

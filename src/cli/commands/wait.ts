@@ -8,7 +8,7 @@ import type { Wire } from "../io.ts";
 import { printable } from "../output/format.ts";
 import { suspendedLine } from "../output/suspension.ts";
 import { RUN_ARGUMENT, withRun } from "../processes/target.ts";
-import { orLostRun } from "../run/follow-run.ts";
+import { orLostRun } from "../run/follow.ts";
 
 export default defineCommand({
   about: "Wait for a process to end, print its answer and exit with its code",

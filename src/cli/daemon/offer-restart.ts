@@ -2,7 +2,7 @@
 
 import { SyscallError } from "../../plugin/index.ts";
 import type { Io } from "../io.ts";
-import { agreed, isAskable } from "../questions/yes-or-no.ts";
+import { agreed, isAskable } from "../questions/answer-questions.ts";
 import { stopDaemon } from "./stop-daemon.ts";
 
 /**

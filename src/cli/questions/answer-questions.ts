@@ -1,9 +1,8 @@
-/** Asks a run's questions where a person can answer them: in the live view, or as plain lines. */
+/** Answers the questions of a run at the terminal, and asks for yes or no. */
 
 import type { Io, Wire } from "../io.ts";
 import type { SendAnswer } from "../output/run-output.ts";
 import type { Follower } from "../run/follow.ts";
-import { isAskable } from "./yes-or-no.ts";
 
 /** `connect` gives a connection for one answer. Returns a function that asks no more. */
 export async function answerQuestions(
@@ -28,4 +27,25 @@ export async function answerQuestions(
   const prompt = new QuestionPrompt(io, { send, say: (line) => follower.view.say(line) });
   follower.answerWith(prompt);
   return () => prompt.close();
+}
+
+/** Without an answer in this time, the answer is no. */
+const ANSWER_MS = 5 * 60_000;
+
+/** Whether a person can answer at a terminal. */
+export function isAskable(io: Io): boolean {
+  return io.stdin.kind === "tty" && io.stderr.isTTY && !io.env.CI;
+}
+
+/** Asks the user at the terminal and returns whether the answer is yes. */
+export async function agreed(io: Pick<Io, "stdin" | "stderr" | "timer">, question: string): Promise<boolean> {
+  io.stderr.write(`${question} [y/N] `);
+  const { promise: late, resolve } = Promise.withResolvers<null>();
+  const timer = io.timer(ANSWER_MS, () => resolve(null));
+  try {
+    const answer = await Promise.race([io.stdin.read(), late]);
+    return answer !== null && /^y(es)?$/i.test(new TextDecoder().decode(answer).trim());
+  } finally {
+    timer.cancel();
+  }
 }

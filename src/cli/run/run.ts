@@ -1,17 +1,18 @@
 /** Runs an agent from a command: spawns or resumes it, follows it, and returns its exit code. */
 
+import { mkdirSync } from "node:fs";
+import { resolve } from "node:path";
 import type { Stream } from "../../client/client.ts";
 import { SyscallError } from "../../plugin/errors.ts";
 import type { Receipt } from "../../protocol/methods.ts";
-import { EXIT } from "../exit.ts";
-import { environment, type Io, type Session, type Wire } from "../io.ts";
+import { EXIT, usageError } from "../exit.ts";
+import { text } from "../flags.ts";
+import { type ConnectOptions, environment, type Io, type Session, type Wire } from "../io.ts";
 import type { RunOutput } from "../output/run-output.ts";
-import { answerQuestions } from "../questions/answer-questions.ts";
-import { isAskable } from "../questions/yes-or-no.ts";
+import { answerQuestions, isAskable } from "../questions/answer-questions.ts";
 import { ownName, shellWord } from "../system/own-name.ts";
 import type { LiveOptions } from "../terminal/live-view.ts";
-import { Follower, OUTPUTS, type OutputMode } from "./follow.ts";
-import { followRun } from "./follow-run.ts";
+import { Follower, followRun, OUTPUTS, type OutputMode } from "./follow.ts";
 import { HeldSignals, Interrupts } from "./interrupts.ts";
 import type { FromStdin } from "./stdin.ts";
 
@@ -259,4 +260,28 @@ function outputs({ stdout, stderr }: Io): Given["outputs"] {
 
 function neverBegun(): SyscallError {
   return new SyscallError("CANCELLED", "interrupted before the run began");
+}
+
+/** Of commands that write the record. */
+export const RECORD_TO = {
+  record: text("keep the record of the run in this folder; rnix log --record DIR reads it anywhere", "DIR", {
+    file: "write folder",
+  }),
+};
+
+/** The outside world of a command whose run is recorded in `dir`; `io` itself without one. */
+export function recordingIn(io: Io, dir: string | undefined): Io {
+  if (dir === undefined) return io;
+  const folder = resolve(io.cwd, dir);
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error)) throw error;
+    throw usageError(`--record: ${dir} can't be made: ${error.message}`);
+  }
+  return { ...io, ...inFolder(io, { ...io.env, RNIX_DATA_DIR: folder }) };
+}
+
+function inFolder(io: Io, env: Io["env"]): Pick<Io, "env" | "session"> {
+  return { env, session: (o?: ConnectOptions) => io.session({ env, ...o }) };
 }

@@ -3,7 +3,7 @@
 import { formatDuration } from "../../lib/duration.ts";
 import { SyscallError } from "../../plugin/errors.ts";
 import { usageError } from "../exit.ts";
-import { bool } from "../flags.ts";
+import { bool, list } from "../flags.ts";
 import { environment, type Io } from "../io.ts";
 
 /** Maximum text of stdin in a request: more would not fit a model's window either. */
@@ -221,3 +221,35 @@ function decode(bytes: Uint8Array, whole: boolean): string {
     throw usageError("stdin is not UTF-8 text; pass a file with --add, or --no-stdin for no input");
   }
 }
+
+export const UNTRUSTED_FLAGS = {
+  untrusted: list(
+    'attach a text that may try to instruct the agent, such as a pull request\'s, marked as data; "-" is stdin, which --base marks by itself',
+    "FILE",
+    { file: "read -" },
+  ),
+};
+
+/** Adds the texts to what stdin gives. */
+export type AddUntrusted = (input: FromStdin | undefined) => FromStdin;
+
+export interface UntrustedFlags {
+  untrusted: readonly string[];
+  base: string | undefined;
+}
+
+/**
+ * Returns a function that adds the texts to what stdin gives. Fails with INVALID for a file that can't be read, and where
+ * stdin would be the intent, too. `intent`: the argument.
+ */
+export async function withUntrusted(
+  io: Io,
+  flags: UntrustedFlags,
+  intent: string | undefined,
+): Promise<AddUntrusted> {
+  if (flags.base === undefined && flags.untrusted.length === 0) return (input = NO_INPUT) => input;
+  const { untrustedInput } = await import("./untrusted-input.ts");
+  return untrustedInput(io, flags, intent);
+}
+
+const NO_INPUT: FromStdin = { text: undefined, notices: [] };

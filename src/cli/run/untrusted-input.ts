@@ -4,7 +4,7 @@ import { type UntrustedText, untrustedBlocks } from "../../plugin/untrusted-text
 import { usageError } from "../exit.ts";
 import { textOf } from "../files/paths.ts";
 import type { Io } from "../io.ts";
-import type { AddUntrusted, UntrustedFlags } from "./untrusted.ts";
+import type { AddUntrusted, UntrustedFlags } from "./stdin.ts";
 
 const STDIN = "-";
 const MAX_ORIGIN = 200;

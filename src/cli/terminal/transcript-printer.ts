@@ -2,9 +2,9 @@
 
 import { plural } from "../output/format.ts";
 import type { Block, Change } from "../transcript/transcript.ts";
-import { AnswerText } from "./answer-text.ts";
 import { blockLines, isBrief, isFolded } from "./blocks/block.ts";
 import { type Look, plainLines, wrapTo } from "./look.ts";
+import { MarkdownStream } from "./markdown.ts";
 import type { Screen } from "./screen.ts";
 
 type Part = Exclude<Block, { kind: "end" }>;
@@ -127,5 +127,42 @@ export class TranscriptPrinter {
     this.#answer = null;
     const text = "the answer broke off here; the model is asked again";
     if (lost?.isCommitted) this.#block({ kind: "note", text, tone: "warning" });
+  }
+}
+
+/** The beginning of a JSON document: as Markdown it would lose characters. */
+const JSON_BEGIN = /^\s*(\{|\[\s*[[{"\d-])/;
+
+class AnswerText {
+  /** Whether lines of it stand above the live region. */
+  isCommitted = false;
+  readonly #stream: MarkdownStream;
+  readonly #isJson: boolean;
+
+  /** `beginning` decides how the text is shown; push it too. */
+  constructor(beginning: string, look: Look) {
+    this.#stream = new MarkdownStream(look);
+    this.#isJson = JSON_BEGIN.test(beginning);
+    if (this.#isJson) this.#stream.push("```json\n");
+  }
+
+  push(text: string): void {
+    this.#stream.push(text);
+  }
+
+  /** The lines that will not change any more and were not returned before. */
+  finished(columns: number): string[] {
+    return this.#stream.finished(columns);
+  }
+
+  /** The unfinished rest, at most `maxRows` lines. */
+  rest(columns: number, maxRows: number): string[] {
+    return this.#stream.rest(columns, maxRows);
+  }
+
+  /** Ends the text. Returns the lines that were not returned before. */
+  end(columns: number): string[] {
+    if (this.#isJson) this.#stream.push("\n```");
+    return this.#stream.end(columns);
   }
 }

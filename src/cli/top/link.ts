@@ -3,7 +3,7 @@
 import type { ProcChanges, StreamEvent } from "../../protocol/methods.ts";
 import type { Answers, Payload, PlainMethod } from "../../server/methods/method-table.ts";
 import { environment, type Io, type Session, type Wire } from "../io.ts";
-import { isLostConnection } from "../run/follow-run.ts";
+import { isLostConnection } from "../run/follow.ts";
 
 /** How often a daemon is looked for that is gone. */
 const AGAIN_MS = 1000;

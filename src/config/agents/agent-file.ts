@@ -4,8 +4,16 @@ import { basename } from "node:path";
 import { z } from "zod";
 import { namesWith } from "../../options/option-list.ts";
 import { EFFORTS } from "../../plugin/index.ts";
-import { optionKeys } from "../files/option-keys.ts";
-import { checkList, choice, expecting, modelNames, strict, text, texts } from "../files/values.ts";
+import {
+  checkList,
+  choice,
+  expecting,
+  modelNames,
+  optionKeys,
+  strict,
+  text,
+  texts,
+} from "../files/values.ts";
 import { parseStockYaml } from "../files/yaml.ts";
 
 export const AGENT_FILE = "agent.yaml";

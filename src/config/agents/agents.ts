@@ -15,15 +15,22 @@ import {
   workTreeOf,
 } from "../config-sources.ts";
 import { allNamed, filesOfLine, type NamedFiles } from "../files/named-files.ts";
-import { optionsIn } from "../files/option-keys.ts";
 import { suggestion } from "../files/suggestion.ts";
+import { optionsIn } from "../files/values.ts";
 import { yamlError } from "../files/yaml.ts";
 import type { McpServerRef } from "../mcp/mcp.ts";
 import { loadSettings } from "../settings/settings.ts";
-import { isSame, knownAmong, notInPlaceOf, outrankedBy, ownerText } from "../trust/outranked.ts";
+import { isSame, knownAmong, notInPlaceOf, outrankedBy, ownerText } from "../trust/project-keys.ts";
 import { type AgentFront, EVERY } from "./agent-file.ts";
-import { agentSkill, type SkillNews, skillsOfAgent } from "./agent-skills.ts";
-import { type AgentSource, everyAgent, INSTRUCTIONS_FILE, sourcesOf } from "./agent-sources.ts";
+import {
+  type AgentSource,
+  agentSkill,
+  everyAgent,
+  INSTRUCTIONS_FILE,
+  type SkillNews,
+  skillsOfAgent,
+  sourcesOf,
+} from "./agent-sources.ts";
 import { type AskedKey, askedOf, without } from "./project-agent.ts";
 
 /** An agent as its files define it, with what a spawn needs beside the kernel's part. */

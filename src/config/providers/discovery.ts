@@ -1,11 +1,11 @@
 /** Searches this machine for model providers. */
 
+import { z } from "zod";
 import type { Clock } from "../../lib/clock.ts";
 import { formatDuration } from "../../lib/duration.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import { type ListedModel, SyscallError } from "../../plugin/index.ts";
-import type { DeviceEntry } from "../../vfs/registry.ts";
-import { ollamaModels } from "./local-servers.ts";
+import type { DeviceEntry } from "../../vfs/namespace.ts";
 import {
   baseUrl,
   defaultsOf,
@@ -182,4 +182,47 @@ function foundBy(provider: Provider, look: Lookup): string {
     return `found ${baseUrlEnv}`;
   if (provider.keyCommand) return `api_key_command of ${provider.keyCommand.file}`;
   return `found ${provider.name} on this machine`;
+}
+
+/** A local server answers at once or is not running. */
+const ANSWER_MS = 500;
+
+/**
+ * The chat models of the Ollama server at this address (`…/v1`), the last used first. null when no such server answers
+ * within half a second.
+ */
+async function ollamaModels(baseUrl: string, clock: Pick<Clock, "timer">): Promise<string[] | null> {
+  const late = new AbortController();
+  const timer = clock.timer(ANSWER_MS, () => late.abort());
+  try {
+    const response = await fetch(new URL("../api/tags", `${baseUrl.replace(/\/+$/, "")}/`), {
+      signal: late.signal,
+      redirect: "error",
+    });
+    if (!response.ok) return null;
+    const { models } = Tags.parse(await response.json());
+    return models.filter(talks).map(({ name }) => name);
+  } catch {
+    // No server, another program or a slow answer: for the search there is no Ollama.
+    return null;
+  } finally {
+    timer.cancel();
+  }
+}
+
+const Tags = z.lazy(() =>
+  z.object({
+    models: z.array(
+      z.object({
+        name: z.string().min(1),
+        details: z.object({ family: z.string().optional() }).nullish(),
+      }),
+    ),
+  }),
+);
+type Tag = z.infer<typeof Tags>["models"][number];
+
+/** Models of the bert families only make embeddings. */
+function talks({ details }: Tag): boolean {
+  return !/bert/.test(details?.family ?? "");
 }

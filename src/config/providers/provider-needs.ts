@@ -1,8 +1,7 @@
 /** Checks whether a provider has its key, address or program. */
 
 import { SyscallError } from "../../plugin/index.ts";
-import type { Namespace } from "../../vfs/namespace.ts";
-import type { DeviceEntry } from "../../vfs/registry.ts";
+import type { DeviceEntry, Namespace } from "../../vfs/namespace.ts";
 import type { Env } from "../environment/paths.ts";
 import { suggestion } from "../files/suggestion.ts";
 import { addressProblem } from "./address.ts";

@@ -6,8 +6,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import { refuseEscape } from "../config-sources.ts";
 import { readText, writeAtomic } from "../files/file.ts";
 import { parseYaml } from "../files/yaml.ts";
-import type { Project } from "../project/project.ts";
-import { ProjectAnswers } from "../project/project-answers.ts";
+import { type Project, ProjectAnswers } from "../project/project.ts";
 import { Trust } from "../trust/trust.ts";
 import { ALLOW_ALWAYS, ConfigFile, MAX_ALWAYS } from "./settings.ts";
 

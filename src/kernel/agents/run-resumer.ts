@@ -9,9 +9,8 @@ import type { ProcessManager } from "../process-manager.ts";
 import { readFork } from "../resume/fork.ts";
 import { orphanedRecord } from "../resume/orphaned-record.ts";
 import { type ResumeNews, resumeMessage } from "../resume/resume-message.ts";
-import type { Claim } from "../resume/run-claims.ts";
 import { readSavedRun, type SavedRun } from "../resume/saved-run.ts";
-import type { StoredRunPorts } from "../resume/suspended-runs.ts";
+import type { Claim, StoredRunPorts } from "../resume/suspended-runs.ts";
 import type { Processes } from "../tiers/processes.ts";
 import type { AgentInfo, AttachedImage, PID, ProcInfo, SpawnOpts } from "../types.ts";
 

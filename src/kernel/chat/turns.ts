@@ -5,7 +5,7 @@ import { formatDuration } from "../../lib/duration.ts";
 import type { Message } from "../../plugin/index.ts";
 import type { InboxEntry } from "../../store/runs/schema.ts";
 import { asUserMessage } from "../ipc/inbox.ts";
-import { CUT_ANSWER, stepText } from "../ipc/wording.ts";
+import { CUT_ANSWER, stepText } from "../ipc/inboxes.ts";
 import type { Process } from "../process/process.ts";
 import type { Io } from "../tiers/io.ts";
 import { hasCorrespondent } from "../tools/tool-catalog.ts";

@@ -9,6 +9,7 @@ import type { ModelRequest } from "../llm/model-device.ts";
 import type { Process } from "../process/process.ts";
 import type { Io } from "../tiers/io.ts";
 import { applyCompaction } from "./apply-compaction.ts";
+import type { TokenTargets } from "./compactor.ts";
 import { firstMessage } from "./messages.ts";
 import {
   clipText,
@@ -19,7 +20,6 @@ import {
   shortenText,
   summaryMessage,
 } from "./summary.ts";
-import type { TokenTargets } from "./token-targets.ts";
 import { callsByResult, lastAnswers, tailStart } from "./turns.ts";
 
 /** A compaction that is not applied yet. */

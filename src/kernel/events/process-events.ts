@@ -6,11 +6,11 @@ import type { ChecklistItem, ToolCall } from "../../plugin/index.ts";
 import type { Activity, ChildState, LiveEvent, LogEntry, RunUse } from "../../run/live-event.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import type { Process } from "../process/process.ts";
-import type { RunningCall } from "../process/process-activity.ts";
-import { CallOutput } from "../process/process-activity.ts";
+import { CallOutput, type RunningCall } from "../process/process-activity.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import { type Watched, Watcher } from "../process/watchers.ts";
-import type { KernelCallbacks, ModelAnswer, PaidRequest } from "../types.ts";
+import type { SavedRun } from "../resume/saved-run.ts";
+import type { ExitStatus, KernelCallbacks, ModelAnswer, PaidRequest } from "../types.ts";
 import { areRecorded, joinEvents, supersedes } from "./coalesce-events.ts";
 import { callEntry, entriesOf, resultEntry } from "./log-entry.ts";
 
@@ -301,4 +301,30 @@ function childState(proc: Process, parent: Process | undefined): ChildState {
 function stateOf(reason: string, code: number): ChildState["state"] {
   if (reason === "suspended") return "suspended";
   return code === 0 ? "done" : "failed";
+}
+
+interface LifecycleListener {
+  /** A resumed run has a process again, which has not begun a step yet. */
+  onResumed?(proc: Process, saved: SavedRun): Promise<void> | void;
+  /** A suspended run was ended; it has no process. */
+  onEnded?(uuid: string, exit: ExitStatus): void;
+}
+
+/** Events of runs within the kernel. The part that emits one does not know which parts listen. */
+export class LifecycleEvents {
+  readonly #listeners: LifecycleListener[] = [];
+
+  /** Listeners are called in the order of their subscription, for as long as the kernel lives. */
+  subscribe(listener: LifecycleListener): void {
+    this.#listeners.push(listener);
+  }
+
+  /** Waits for each listener before it calls the next. */
+  async resumed(proc: Process, saved: SavedRun): Promise<void> {
+    for (const listener of this.#listeners) await listener.onResumed?.(proc, saved);
+  }
+
+  ended(uuid: string, exit: ExitStatus): void {
+    for (const listener of this.#listeners) listener.onEnded?.(uuid, exit);
+  }
 }

@@ -18,9 +18,8 @@ import {
 } from "../../plugin/index.ts";
 import { isLimited } from "../../proxy/host-rules.ts";
 import { hasNamespaces } from "../../sandbox/level.ts";
-import { pluginFolders } from "../../store/files/plugin-folders.ts";
-import { PluginStore, recoveredText } from "../../store/plugin-store.ts";
-import type { DeviceEntry } from "../../vfs/registry.ts";
+import { PluginStore, pluginFolders, recoveredText } from "../../store/plugin-store.ts";
+import type { DeviceEntry } from "../../vfs/namespace.ts";
 import { programLimits } from "../budget/program-limits.ts";
 import type { KernelPorts } from "../kernel-ports.ts";
 import type { RunNetworks } from "../network/run-networks.ts";

@@ -7,7 +7,7 @@ import { onceAborted } from "../../lib/cancellation.ts";
 import { nearestName } from "../../lib/edit-distance.ts";
 import { SIGTERM } from "../../lib/signals.ts";
 import { type Data, SyscallError, type ToolCall } from "../../plugin/index.ts";
-import { RecordSeal } from "../../store/runs/record-seal.ts";
+import { RecordSeal } from "../../store/runs/record-key.ts";
 import { RunWriter } from "../../store/runs/run-store.ts";
 import { TreeBudget } from "../budget/budget.ts";
 import { namedError } from "../errors/kernel-errors.ts";

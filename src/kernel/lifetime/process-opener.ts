@@ -5,7 +5,7 @@ import { type Message, O_RDWR, type SyscallError } from "../../plugin/index.ts";
 import { modeNews } from "../asks/ask-text.ts";
 import { firstMessage, storeImages } from "../conversation/messages.ts";
 import { assembleHead } from "../conversation/prompt-head.ts";
-import { fitToModel } from "../llm/model-capabilities.ts";
+import { fitToModel } from "../llm/fallback.ts";
 import type { Process } from "../process/process.ts";
 import { restoreTools } from "../resume/restored-settings.ts";
 import type { SavedRun } from "../resume/saved-run.ts";

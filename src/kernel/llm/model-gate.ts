@@ -5,8 +5,7 @@ import type { Clock } from "../../lib/clock.ts";
 import { formatDuration } from "../../lib/duration.ts";
 import { type LLMAnswer, type LLMEvent, SyscallError } from "../../plugin/index.ts";
 import type { ProviderChoice } from "../types.ts";
-import { AnswerReader } from "./answer-reader.ts";
-import { IdleTimeout } from "./idle-timeout.ts";
+import { AnswerReader, IdleTimeout } from "./answer-reader.ts";
 import {
   type CallOutcome,
   KeyLimiter,

@@ -8,7 +8,7 @@ import { Compactor, isTooLong } from "../conversation/compactor.ts";
 import { toolMessage } from "../conversation/messages.ts";
 import { RunError } from "../errors/kernel-errors.ts";
 import { textEntry } from "../events/log-entry.ts";
-import { userText } from "../ipc/wording.ts";
+import { userText } from "../ipc/inboxes.ts";
 import { type AnswerEvents, ModelCall } from "../llm/model-call.ts";
 import type { Process } from "../process/process.ts";
 import type { OpenStep } from "../process/run-progress.ts";
@@ -18,10 +18,8 @@ import type { Processes } from "../tiers/processes.ts";
 import type { ProgramTurn } from "../tools/program-tool-calls.ts";
 import { runToolCalls } from "../tools/tool-calls.ts";
 import { Checks } from "./checks.ts";
-import { FinalAnswer } from "./final-answer.ts";
-import { LoopGuard } from "./loop-guard.ts";
-import { NextRequest, StepRecorder } from "./step.ts";
-import { TurnEnd } from "./turn-end.ts";
+import { LoopGuard, NextRequest, StepRecorder } from "./step.ts";
+import { FinalAnswer, TurnEnd } from "./turn-end.ts";
 
 /**
  * Runs the reasoning loop of one process: an answer with tool calls runs them, an answer without ends the run. It

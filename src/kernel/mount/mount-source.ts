@@ -10,7 +10,7 @@ import {
   SyscallError,
   type VFSFileFactory,
 } from "../../plugin/index.ts";
-import type { DeviceRegistry } from "../../vfs/registry.ts";
+import type { DeviceRegistry } from "../../vfs/namespace.ts";
 import type { Process } from "../process/process.ts";
 import { Restarts, rulesFor } from "../supervisor/restart-policy.ts";
 import type { Core } from "../tiers/core.ts";

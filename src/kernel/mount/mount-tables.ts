@@ -1,7 +1,7 @@
 /** The tables of mounts, and the paths, tool names and devices of a mount point. */
 
 import { type Device, SyscallError, type ToolDef } from "../../plugin/index.ts";
-import { type DeviceEntry, DeviceRegistry } from "../../vfs/registry.ts";
+import { type DeviceEntry, DeviceRegistry } from "../../vfs/namespace.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import type { DeviceLease, MountInfo, MountRequest, PID, ProjectHandle } from "../types.ts";

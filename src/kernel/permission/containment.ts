@@ -1,10 +1,10 @@
 /** Compares two rules: whether one covers everything that the other covers. */
 
 import { type Facts, subjectKind } from "./call-view.ts";
+import { coversDevice, coversWholeTool, namesTool } from "./coverage.ts";
 import { fitsWithin, matchWild, startsWith } from "./glob.ts";
 import { countProtected } from "./protected-paths.ts";
 import type { Rule } from "./rule.ts";
-import { coversDevice, coversWholeTool, namesTool } from "./rule-reach.ts";
 
 /**
  * Returns true when `outer` alone covers every call that `inner` covers; false if that can't be decided. It decides

@@ -7,22 +7,25 @@ import type { PermissionRecord } from "../../store/runs/schema.ts";
 import type { Asked } from "./ask-rights.ts";
 import { type Call, CallView, type Facts, isAtOrBelow, subjectKind, type ToolFacts } from "./call-view.ts";
 import { allowsAll, contains, makesNeedless, namesProtected } from "./containment.ts";
-import { coveredBy, deniedTo, denies, type Layer, textsOf } from "./coverage.ts";
-import { whyImpossible } from "./impossible-call.ts";
-import { knownRules } from "./known-rules.ts";
-import { isQuiet, usesGit } from "./line-needs.ts";
-import { folderToOpen, type OpenedFolder, openedByRules, withFolders } from "./opened-folders.ts";
-import { denialOf, refusalOf } from "./refusal.ts";
-import { FRESH, type Rights, recordOf, rightsFrom } from "./rights.ts";
-import { parseRule, type Rule } from "./rule.ts";
 import {
+  coveredBy,
   coversDevice,
   coversMount,
   coversWholeTool,
+  deniedTo,
+  denies,
+  type Layer,
   liesBelow,
+  textsOf,
   touchesMount,
   touchesTool,
-} from "./rule-reach.ts";
+} from "./coverage.ts";
+import { whyImpossible } from "./impossible-call.ts";
+import { isQuiet, usesGit } from "./line-needs.ts";
+import { folderToOpen, type OpenedFolder, openedByRules, withFolders } from "./opened-folders.ts";
+import { denialOf, refusalOf } from "./refusal.ts";
+import { FRESH, knownRules, type Rights, recordOf, rightsFrom } from "./rights.ts";
+import { parseRule, type Rule } from "./rule.ts";
 import { suggestRules } from "./suggest-rules.ts";
 
 export type { Call, Facts } from "./call-view.ts";

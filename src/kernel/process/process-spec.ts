@@ -3,8 +3,7 @@
 import type { Clock } from "../../lib/clock.ts";
 import type { SyscallError, ToolDef } from "../../plugin/index.ts";
 import type { RunWriter } from "../../store/runs/run-store.ts";
-import type { Namespace } from "../../vfs/namespace.ts";
-import type { DeviceEntry } from "../../vfs/registry.ts";
+import type { DeviceEntry, Namespace } from "../../vfs/namespace.ts";
 import type { TreeBudget } from "../budget/budget.ts";
 import type { Permissions } from "../permission/permissions.ts";
 import type { AgentInfo, MountRequest, PID, ProcessKind, SpawnOpts } from "../types.ts";

@@ -9,7 +9,7 @@ import type { AskVerdict, OpenAsk } from "../../run/ask-schema.ts";
 import type { Activity } from "../../run/live-event.ts";
 import type { RunWriter } from "../../store/runs/run-store.ts";
 import type { ChildResult, ProcInfo } from "../../store/runs/schema.ts";
-import { FdTable } from "../../vfs/fd-table.ts";
+import { FdTable } from "../../vfs/namespace.ts";
 import type { FileGrant } from "../permission/file-grant.ts";
 import type { Permissions } from "../permission/permissions.ts";
 import type { ExitStatus, PID, ProcessState, ProviderChoice, SyscallEvent } from "../types.ts";
@@ -22,8 +22,7 @@ import {
   Toolset,
   UserRequests,
 } from "./live-state.ts";
-import { PresentWork, ProcessActivity } from "./process-activity.ts";
-import { ProcessClock } from "./process-clock.ts";
+import { PresentWork, ProcessActivity, ProcessClock } from "./process-activity.ts";
 import { procInfoOf } from "./process-info.ts";
 import type { ProcessSpec } from "./process-spec.ts";
 import { initialProgress } from "./run-progress.ts";

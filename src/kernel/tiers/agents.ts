@@ -6,7 +6,7 @@ import { ChatControl } from "../chat/chat-control.ts";
 import { StartMounts } from "../lifetime/start-mounts.ts";
 import { reason } from "../loop/reasoning-loop.ts";
 import { ProcessManager } from "../process-manager.ts";
-import { RunClaims } from "../resume/run-claims.ts";
+import { RunClaims } from "../resume/suspended-runs.ts";
 import type { Processes } from "./processes.ts";
 
 export interface Agents extends ReturnType<typeof buildAgents> {}

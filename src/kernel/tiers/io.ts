@@ -1,7 +1,7 @@
 /** The second tier of the kernel's parts: what processes reach, such as files, mounts, devices and messages. */
 
 import { dirname, join } from "node:path";
-import { DeviceRegistry } from "../../vfs/registry.ts";
+import { DeviceRegistry } from "../../vfs/namespace.ts";
 import { Asks } from "../asks/asks.ts";
 import { FileSystem } from "../file-system.ts";
 import { EffectWindows } from "../files/effect-windows.ts";

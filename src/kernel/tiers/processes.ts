@@ -1,6 +1,6 @@
 /** The third tier of the kernel's parts: how a process is built, changed and ended, whatever its task is. */
 
-import { DailyBudget } from "../budget/daily-budget.ts";
+import { DailyBudget } from "../budget/call-budget.ts";
 import { CapabilityManager } from "../capability-manager.ts";
 import { ConcurrencyManager } from "../concurrency-manager.ts";
 import { ProcessBuilder } from "../lifetime/process-builder.ts";

@@ -1,7 +1,7 @@
 /** The hooks of plugins: what the kernel asks them for a process without a call. */
 
 import { type OpenContext, SyscallError } from "../../plugin/index.ts";
-import type { DeviceEntry } from "../../vfs/registry.ts";
+import type { DeviceEntry } from "../../vfs/namespace.ts";
 import type { Process } from "../process/process.ts";
 import type { HookSource } from "../types.ts";
 import { usableTools } from "./tool-catalog.ts";

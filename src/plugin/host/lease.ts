@@ -1,8 +1,7 @@
 /** The plugins and devices that one run holds. */
 
 import type { DeviceLease, HookSource, MountOpener } from "../../vfs/lease.ts";
-import { Namespace } from "../../vfs/namespace.ts";
-import { DeviceRegistry } from "../../vfs/registry.ts";
+import { DeviceRegistry, Namespace } from "../../vfs/namespace.ts";
 import type { CommandSpec, Device, Plugin, ToolDef } from "../index.ts";
 import { asProblem, EMBEDDED, type PluginReport, problemText } from "./report.ts";
 

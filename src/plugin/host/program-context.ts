@@ -1,5 +1,6 @@
 /** The contexts and mounts of a plugin in its process. */
 
+import { countLines, TextTail } from "../../lib/text-tail.ts";
 import {
   type Child,
   type Device,
@@ -10,7 +11,6 @@ import {
   type Services,
   SyscallError,
 } from "../index.ts";
-import { coalesced } from "./coalesced.ts";
 import { sketch } from "./sketch.ts";
 import {
   type Answer,
@@ -205,5 +205,29 @@ export function limited(pass: (text: string) => void): (text: string) => void {
       count = 0;
     }
     if (++count <= PER_SECOND) pass(text);
+  };
+}
+
+const EVERY_MS = 50;
+/** Characters of one message: the newest. */
+const MAX_CHARS = 8 * 1024;
+
+/** The returned function collects texts; `pass` gets them together, with the number of lines left out before them. */
+function coalesced(pass: (text: string, skipped: number) => void): (text: string, skipped?: number) => void {
+  const tail = new TextTail(MAX_CHARS);
+  let lines = 0;
+  let isWaiting = false;
+  const flush = (): void => {
+    isWaiting = false;
+    const text = tail.take();
+    pass(text, lines - countLines(text));
+    lines = 0;
+  };
+  return (text, skipped = 0) => {
+    tail.add(text);
+    lines += skipped + countLines(text);
+    if (isWaiting) return;
+    isWaiting = true;
+    setTimeout(flush, EVERY_MS).unref();
   };
 }

@@ -5,7 +5,7 @@ import { isHidden, isPlain } from "../../config/environment/plain-variables.ts";
 import { suggestion } from "../../config/files/suggestion.ts";
 import { addressProblem } from "../../config/providers/address.ts";
 import { readSchema } from "../../vfs/json-schema.ts";
-import { DeviceRegistry } from "../../vfs/registry.ts";
+import { DeviceRegistry } from "../../vfs/namespace.ts";
 import { type Plugin, SyscallError } from "../index.ts";
 import { CommandShape, commandProblems } from "./command-shape.ts";
 import { exportedPlugin } from "./exported.ts";

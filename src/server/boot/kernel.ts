@@ -1,25 +1,36 @@
 /** Builds the kernel of a server. */
 
 import { dirname, join } from "node:path";
+import type { UserPaths } from "../../config/environment/paths.ts";
+import { allowAlways } from "../../config/settings/always-rules.ts";
+import { loadSettings } from "../../config/settings/settings.ts";
+import { CRON } from "../../cron/cron-folder.ts";
+import type { Asker } from "../../kernel/asks/asks.ts";
+import { ORIGINS } from "../../kernel/files/worktree-origin.ts";
 import { Kernel } from "../../kernel/kernel.ts";
-import { descriptorLimit } from "../../os/descriptors.ts";
+import type { Logger } from "../../lib/logger.ts";
+import { descriptorLimit } from "../../os/libc.ts";
 import { ownCommand } from "../../os/own-program.ts";
+import type { GuardedFolder } from "../../plugin/index.ts";
+import type { LiveAsk } from "../../run/live-event.ts";
 import { version } from "../../version.ts";
-import { mountLog } from "../daemon/mount-log.ts";
+import { kernelFolders } from "../daemon/kernel-folders.ts";
+import { mountLog, mountLogFolder } from "../daemon/mount-log.ts";
 import { modelRequestLimit } from "../daemon/request-limit.ts";
 import { runLog } from "../daemon/run-log.ts";
+import { askOf } from "../methods/shared/stream-events.ts";
+import type { Notifier } from "../notify/notifier.ts";
+import { BASES } from "../plan/base-folder.ts";
 import { planChild, type SpawnPorts } from "../plan/plan-spawn.ts";
-import { driverHistory } from "../records/driver-history.ts";
-import { driverSearch } from "../records/driver-search.ts";
-import { serverAsker } from "./asker.ts";
+import type { Workspaces } from "../plan/workspace.ts";
+import { driverHistory, driverSearch } from "../records/driver-search.ts";
 import type { OpenedCron } from "./cron.ts";
-import { guardedFolders } from "./guarded-folders.ts";
 import { KernelEvents } from "./kernel-events.ts";
 import type { KernelPort } from "./kernel-port.ts";
 import type { Machine } from "./machine.ts";
 import type { BootOptions } from "./options.ts";
 import type { OpenedProjects } from "./projects.ts";
-import type { Records } from "./records.ts";
+import { type Records, recordKeyFile } from "./records.ts";
 
 export interface StartedKernel {
   kernel: Kernel;
@@ -115,4 +126,55 @@ export function startKernel(
 async function resolve(name: string): Promise<string[]> {
   const { systemResolve } = await import("../../proxy/addresses.ts");
   return systemResolve(name);
+}
+
+interface AskerPorts {
+  userDataDir: string;
+  workspaces: Pick<Workspaces, "at" | "projectOf">;
+  notifier: Pick<Notifier, "notify">;
+  /** The project folder of a live process. */
+  projectOf(pid: number): string;
+  logger: Logger;
+}
+
+function serverAsker({ userDataDir, workspaces, notifier, projectOf, logger }: AskerPorts): Asker {
+  const notify = async (ask: LiveAsk, project: string): Promise<void> => {
+    const { sources } = await workspaces.at({ cwd: project, env: {} });
+    const { on_ask: target } = (await loadSettings(sources)).words;
+    if (target !== null) notifier.notify({ target, cwd: project }, { event: "ask", project, ...askOf(ask) });
+  };
+  return {
+    parked(ask) {
+      notify(ask, projectOf(ask.pid)).catch((thrown: unknown) =>
+        logger.warn(`run ${ask.uuid}`, `the hook of its question: ${String(thrown)}`),
+      );
+    },
+    async allowInProject({ dir }, rules) {
+      const { dev, ino, ctimeMs } = await allowAlways(
+        userDataDir,
+        workspaces.projectOf({ cwd: dir, env: {} }),
+        rules,
+      );
+      return [{ dev, ino, ctimeMs }];
+    },
+  };
+}
+
+/** In the user's data folder. Stock plugins that store documents there have folders of their own. */
+const OWN = [
+  ...["trust", "steps", "index", "spending", "gc", "keys", "plugins", "projects", "memory"],
+  ...[BASES, CRON, ORIGINS],
+];
+
+/**
+ * Folders that no run may write to: with them a run could raise its own rights or falsify its record. The data folder
+ * as a whole is not among them, because it contains the demo's project.
+ */
+export function guardedFolders({ configDir, dataDir }: UserPaths): GuardedFolder[] {
+  const { locks, ledgers } = kernelFolders(dataDir);
+  const key = { dir: recordKeyFile({ dataDir }), readable: false };
+  const own = [locks, ledgers, ...OWN.map((name) => join(dataDir, name))];
+  // A server may print its keys.
+  const logs = { dir: mountLogFolder(dataDir), readable: false };
+  return [{ dir: configDir, readable: false }, key, logs, ...own.map((dir) => ({ dir, readable: true }))];
 }

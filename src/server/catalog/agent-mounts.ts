@@ -11,7 +11,7 @@ import type { Permissions } from "../../kernel/permission/permissions.ts";
 import type { DeviceLease, MountRequest } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Diagnostic } from "../../protocol/methods.ts";
-import { DeviceRegistry } from "../../vfs/registry.ts";
+import { DeviceRegistry } from "../../vfs/namespace.ts";
 import type { Workspace } from "../plan/workspace.ts";
 
 /** The devices and rights that an agent's MCP servers bring to a run. */

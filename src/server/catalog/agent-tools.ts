@@ -18,8 +18,7 @@ import {
 } from "../../kernel/tools/tool-catalog.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { ToolWire } from "../../protocol/methods.ts";
-import type { NamedTool, Namespace } from "../../vfs/namespace.ts";
-import { DeviceRegistry } from "../../vfs/registry.ts";
+import { DeviceRegistry, type NamedTool, type Namespace } from "../../vfs/namespace.ts";
 
 /** Whether an agent may use a tool, and when its model sees it. */
 export type Marks = Pick<ToolWire, "allowed" | "shown">;

@@ -4,15 +4,12 @@ import type { Socket } from "node:net";
 import type { UserPaths } from "../../config/environment/paths.ts";
 import type { SuspendCause } from "../../kernel/types.ts";
 import { withTimeout } from "../../lib/cancellation.ts";
-import type { Clock } from "../../lib/clock.ts";
+import type { Clock, Timer } from "../../lib/clock.ts";
 import type { Logger } from "../../lib/logger.ts";
 import { makeSocketFolder } from "../../protocol/socket-path.ts";
 import { Server } from "../server.ts";
 import type { BootedServer, Draining, Host, Services } from "../services.ts";
 import { DaemonEndpoint, type Lock } from "./daemon-endpoint.ts";
-import { GcHint } from "./gc-hint.ts";
-import { IdleStop } from "./idle-stop.ts";
-import { LoopDelay } from "./loop-delay.ts";
 import { answers, descriptorOf } from "./socket.ts";
 
 /** How long a second daemon waits for one that is ending, and how often it checks. */
@@ -220,5 +217,155 @@ class Daemon {
     this.#endpoint.close();
     await server.close();
     await booted.close();
+  }
+}
+
+interface GcHintPorts {
+  clock: Clock;
+  /** While it is true, the compiled code is in use. */
+  works(): boolean;
+  /** Beside the thread. */
+  collect?(): void;
+  /** Drops the compiled code as well, and returns the memory to the system: 30 ms of the thread. */
+  shrink?(): void;
+  /** The processor time of this process, in ms. */
+  cpuMs?(): number;
+}
+
+/** Number of connections between two collections. */
+const EVERY = 10;
+const LOOK_MS = 60_000;
+/** In the time of a look. Less compiles little; `shrink` itself takes a part of it. */
+const WORK_MS = 100;
+
+/**
+ * Keeps the daemon's memory small. The runtime by itself collects only after its heap has grown by half, and it hardly
+ * returns memory to the system. A requested collection runs beside the thread and costs two milliseconds of another
+ * core for each connection. A daemon that waits, for the night's job or the next command, needs no compiled code,
+ * which is half of its memory.
+ */
+export class GcHint {
+  readonly #ports: Required<GcHintPorts>;
+  #served = 0;
+  #cpuMs = 0;
+  #hasWorked = true;
+  #timer: Timer;
+
+  constructor(ports: GcHintPorts) {
+    this.#ports = { collect: () => void Bun.gc(false), shrink: Bun.shrink, cpuMs: ownCpuMs, ...ports };
+    this.#timer = this.#arm();
+  }
+
+  /** Called when a connection has ended, which often means that a run has ended. */
+  served(): void {
+    this.#served += 1;
+    if (this.#served % EVERY === 0) this.#ports.collect();
+  }
+
+  close(): void {
+    this.#timer.cancel();
+  }
+
+  #arm(): Timer {
+    return this.#ports.clock.timer(LOOK_MS, () => {
+      this.#look();
+      this.#timer = this.#arm();
+    });
+  }
+
+  #look(): void {
+    const { works, shrink, cpuMs } = this.#ports;
+    const before = this.#cpuMs;
+    this.#cpuMs = cpuMs();
+    const hasWorked = works() || this.#cpuMs - before >= WORK_MS;
+    if (this.#hasWorked && !hasWorked) shrink();
+    this.#hasWorked = hasWorked;
+  }
+}
+
+function ownCpuMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
+}
+
+interface IdleStopPorts {
+  clock: Clock;
+  /** null: never. */
+  afterMs: number | null;
+  everyMs: number;
+  /** Checked regularly. True while a process is active or a client is connected: then the idle time starts again. */
+  busy(): boolean;
+  stop(): void;
+}
+
+/** Stops the daemon when it has been idle for a while (seeds 5.1). */
+export class IdleStop {
+  readonly #ports: IdleStopPorts;
+  /** undefined: the last check found work. */
+  #idleSince: number | undefined;
+  #timer: Timer | undefined;
+
+  constructor(ports: IdleStopPorts) {
+    this.#ports = ports;
+    this.#idleSince = ports.clock.monotonic();
+    this.#arm();
+  }
+
+  /** Restarts the idle time. Most commands connect and disconnect between two checks. */
+  needed(): void {
+    this.#idleSince = this.#ports.clock.monotonic();
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+
+  #arm(): void {
+    const { clock, everyMs, afterMs } = this.#ports;
+    if (afterMs !== null) this.#timer = clock.timer(everyMs, () => this.#look(afterMs));
+  }
+
+  #look(afterMs: number): void {
+    const { clock, busy, stop } = this.#ports;
+    const now = clock.monotonic();
+    // A check may come late: only from the first one without work on is the daemon known to be idle.
+    this.#idleSince = busy() ? undefined : (this.#idleSince ?? now);
+    if (this.#idleSince !== undefined && now - this.#idleSince >= afterMs) stop();
+    else this.#arm();
+  }
+}
+
+const EVERY_MS = 1000;
+const SAMPLES = 60;
+
+/** Measures how late timers fire: the delay that synchronous work in the server's thread causes. */
+export class LoopDelay {
+  readonly #clock: Clock;
+  readonly #samples: number[] = [];
+  #timer: Timer | undefined;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#arm();
+  }
+
+  /** The delays of the last minute, in ms. */
+  read(): { p50: number; max: number } {
+    const sorted = [...this.#samples].sort((a, b) => a - b);
+    return { p50: sorted[Math.floor(sorted.length / 2)] ?? 0, max: sorted.at(-1) ?? 0 };
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+  }
+
+  #arm(): void {
+    const due = this.#clock.monotonic() + EVERY_MS;
+    this.#timer = this.#clock.timer(EVERY_MS, () => {
+      this.#samples.push(Math.max(0, Math.round((this.#clock.monotonic() - due) * 100) / 100));
+      if (this.#samples.length > SAMPLES) this.#samples.shift();
+      this.#arm();
+    });
   }
 }

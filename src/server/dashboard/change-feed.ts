@@ -3,7 +3,7 @@
 import type { GateStatus } from "../../kernel/llm/model-gate.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import type { ListedAsk, ProcChanges, ProviderQueue, ShownProc } from "../../protocol/methods.ts";
-import type { Caller } from "../connection/caller.ts";
+import type { Caller } from "../connection/connection.ts";
 import { listProcs } from "../methods/list-procs.ts";
 import { listedProc } from "../methods/shared/listed-proc.ts";
 import { openAsks } from "../methods/shared/open-asks.ts";

@@ -3,8 +3,7 @@
 import { isIP } from "node:net";
 import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type { Caller } from "../connection/caller.ts";
-import type { Peer } from "../connection/connection.ts";
+import type { Caller, Peer } from "../connection/connection.ts";
 import { METHODS, type Method } from "../methods/method-table.ts";
 import type { DashboardRequest, OpenedDashboard, Services } from "../services.ts";
 import type { ChangeFeed } from "./change-feed.ts";

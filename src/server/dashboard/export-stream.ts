@@ -1,6 +1,6 @@
 /** A run as an HTML file that is sent while it is made. */
 
-import type { Caller } from "../connection/caller.ts";
+import type { Caller } from "../connection/connection.ts";
 import { exportHtml } from "../methods/export-html.ts";
 import type { Services } from "../services.ts";
 

@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { ProcInfo } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { Uuid } from "../../protocol/fields.ts";
-import type { Caller } from "../connection/caller.ts";
+import type { Caller } from "../connection/connection.ts";
 import { call } from "../methods/call.ts";
 import { method } from "../methods/method.ts";
 import { silentJobs } from "../methods/shared/silent-jobs.ts";

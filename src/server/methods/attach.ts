@@ -9,8 +9,7 @@ import { streamMethod } from "./method.ts";
 import { findOtherRun } from "./shared/find-own-run.ts";
 import { recordsOf, refOf } from "./shared/find-run.ts";
 import { RunLog } from "./shared/run-log.ts";
-import { toStreamEvent, until } from "./shared/stream-events.ts";
-import { canAnswer } from "./shared/stream-run.ts";
+import { canAnswer, toStreamEvent, until } from "./shared/stream-events.ts";
 
 /**
  * Follows a run to its end. An ended run is answered from its record. Log entries that a slow client missed are sent

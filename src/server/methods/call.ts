@@ -6,7 +6,7 @@ import { type Data, SyscallError } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { CallWire } from "../../protocol/methods.ts";
 import { ProjectRequest } from "../../protocol/project.ts";
-import { trustFromInside } from "../plan/refuse-spawn.ts";
+import { trustFromInside } from "../plan/spawn-notices.ts";
 import type { Services } from "../services.ts";
 import { method } from "./method.ts";
 import { findRun, recordsOf } from "./shared/find-run.ts";

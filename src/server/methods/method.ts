@@ -2,8 +2,7 @@
 
 import type { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
-import type { Caller } from "../connection/caller.ts";
-import type { Peer } from "../connection/connection.ts";
+import type { Caller, Peer } from "../connection/connection.ts";
 import type { StreamReply } from "../connection/stream-reply.ts";
 import type { Services } from "../services.ts";
 import { describeIssue } from "./shared/describe-issue.ts";

@@ -8,7 +8,7 @@ import type { StreamReply } from "../connection/stream-reply.ts";
 import { planReplay } from "../plan/plan-replay.ts";
 import { streamMethod } from "./method.ts";
 import { findRun, recordsOf, refOf, requireAgent } from "./shared/find-run.ts";
-import { canAnswer, streamRun } from "./shared/stream-run.ts";
+import { canAnswer, streamRun } from "./shared/stream-events.ts";
 
 /** Replays a recorded run with its agent's current definition, and streams the new run to its end. */
 export const replay = streamMethod({

@@ -8,7 +8,7 @@ import type { StreamReply } from "../connection/stream-reply.ts";
 import { streamMethod } from "./method.ts";
 import { findRun, requireAgent } from "./shared/find-run.ts";
 import { refuseInside } from "./shared/refuse-inside.ts";
-import { answerRun, canAnswer, streamRun } from "./shared/stream-run.ts";
+import { answerRun, canAnswer, streamRun } from "./shared/stream-events.ts";
 import { whileTaken } from "./shared/while-taken.ts";
 
 /** A resumed run, a fork or an adopted one. */

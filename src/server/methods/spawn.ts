@@ -5,7 +5,7 @@ import { SpawnRequest } from "../../protocol/run.ts";
 import type { StreamReply } from "../connection/stream-reply.ts";
 import { streamMethod } from "./method.ts";
 import { refOf } from "./shared/find-run.ts";
-import { answerRun, canAnswer, streamRun } from "./shared/stream-run.ts";
+import { answerRun, canAnswer, streamRun } from "./shared/stream-events.ts";
 
 /**
  * Creates a process and streams it to its end; `complete` is always last (seeds 5.7). The run continues if the client

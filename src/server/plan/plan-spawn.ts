@@ -17,8 +17,7 @@ import {
 } from "../../config/providers/provider-choice.ts";
 import { driverNames, keyNames } from "../../config/providers/provider-needs.ts";
 import { loadProviders, type Providers } from "../../config/providers/providers.ts";
-import { loadSettings, type Settings } from "../../config/settings/settings.ts";
-import { modesOf } from "../../config/settings/word-settings.ts";
+import { loadSettings, modesOf, type Settings } from "../../config/settings/settings.ts";
 import type { Worktrees } from "../../kernel/files/worktrees.ts";
 import type { ChildEffects } from "../../kernel/lifetime/child-effects.ts";
 import { Secrets } from "../../kernel/process/secrets.ts";
@@ -41,12 +40,17 @@ import { sandboxText } from "../../sandbox/level.ts";
 import type { SandboxProbe } from "../../sandbox/probe.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import type { Attachments } from "./attachments.ts";
-import { boundSecretsOf } from "./bound-secrets.ts";
 import { type GivenRules, narrowedServers } from "./narrowed-servers.ts";
-import { refuseRequest, requireCommands, requireValidSchema } from "./refuse-spawn.ts";
 import { type PlacedSpawn, parentUuid } from "./request-defaults.ts";
-import { runEnvironment } from "./run-environment.ts";
-import { readOnlyNotice, untrustedNotice, withheldOf } from "./spawn-notices.ts";
+import { boundSecretsOf, runEnvironment } from "./run-environment.ts";
+import {
+  readOnlyNotice,
+  refuseRequest,
+  requireCommands,
+  requireValidSchema,
+  untrustedNotice,
+  withheldOf,
+} from "./spawn-notices.ts";
 import type { Workspace, Workspaces } from "./workspace.ts";
 
 /** The default agent. */

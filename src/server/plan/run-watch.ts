@@ -2,8 +2,7 @@
 
 import { pathExists } from "../../config/files/file.ts";
 import type { Project } from "../../config/project/project.ts";
-import { Trust, type TrustItem } from "../../config/trust/trust.ts";
-import { followedBelow, hasTrustRecord } from "../../config/trust/trust-record.ts";
+import { followedBelow, hasTrustRecord, Trust, type TrustItem } from "../../config/trust/trust.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import type { Logger } from "../../lib/logger.ts";
 

@@ -2,7 +2,7 @@
 
 import { recordedFirst } from "../../kernel/conversation/messages.ts";
 import { rebuildHistory } from "../../kernel/conversation/rebuild-history.ts";
-import { modelSchema } from "../../kernel/tools/model-schema.ts";
+import { modelSchema } from "../../kernel/tools/tool-catalog.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { AppliedCompaction, StepPrompt } from "../../protocol/methods.ts";

@@ -3,10 +3,12 @@
 import { existsSync } from "node:fs";
 import { daemonEnvironment, userEnv } from "../../config/environment/environment.ts";
 import type { Env, UserPaths } from "../../config/environment/paths.ts";
+import { knownModels } from "../../config/providers/model-facts.ts";
 import type { StoredJob } from "../../cron/job.ts";
 import type { Preflight } from "../../cron/ports.ts";
 import type { AgentInfo, SpawnOpts } from "../../kernel/types.ts";
 import { deliveryTarget } from "../../lib/delivery-target.ts";
+import { nearestName } from "../../lib/edit-distance.ts";
 import { stricterTaint } from "../../lib/taint.ts";
 import { limitsNamed } from "../../options/process-options.ts";
 import { SyscallError } from "../../plugin/index.ts";
@@ -17,7 +19,6 @@ import { requireInside } from "../notify/delivery-file.ts";
 import { addressVariable } from "../plan/keep-address.ts";
 import { planSpawn, type SpawnPlan, type SpawnPorts, scriptOf } from "../plan/plan-spawn.ts";
 import type { PlacedSpawn } from "../plan/request-defaults.ts";
-import { checkModel } from "./job-model.ts";
 import { placedRequest } from "./job-request.ts";
 
 export interface JobPlanPorts {
@@ -204,4 +205,40 @@ export async function preflightJob(
     if (!(thrown instanceof SyscallError) || thrown.code === "INTERNAL") throw thrown;
     return { problems: [thrown.message] };
   }
+}
+
+/**
+ * Fails with INVALID for a model that the service does not list, and for a misspelled name of the table of known models.
+ * Returns a warning where no list has the name; null for a known model.
+ */
+async function checkModel(
+  { provider: choice, devices, project, cwd, env }: SpawnOpts,
+  { models }: Pick<SpawnPorts, "models">,
+): Promise<string | null> {
+  if (choice === null || choice.plays) return null;
+  const { contextWindow, maxOutput, outputLimit, price } = choice;
+  if ([contextWindow, maxOutput, outputLimit, price].some((fact) => fact !== undefined)) return null;
+  const { name, model, config } = choice;
+  const entry = devices.namespace.entries().find(({ path }) => path === choice.device);
+  const facts = entry?.device.provider;
+  const known = knownModels({ url: config.base_url, driver: facts, extra: config.extra });
+  const listed = facts?.listsModels
+    ? await models(choice, devices.namespace, { project, cwd, env }).catch(unlisted)
+    : null;
+  const names = [...(listed ?? []).map(({ id }) => id), ...known];
+  if (names.includes(model)) return null;
+  const near = nearestName(model, names);
+  const hint = near === undefined ? "" : ` Did you mean ${near}?`;
+  if (listed !== null || near !== undefined)
+    throw new SyscallError(
+      "INVALID",
+      `The provider ${name} has no model ${JSON.stringify(model)}.${hint} \`rnix models --provider ${name}\` lists its models.`,
+    );
+  return `no list of ${name} has the model ${JSON.stringify(model)}: the first run will show whether it exists`;
+}
+
+/** A service without a list, or one that does not answer now. */
+function unlisted(error: unknown): null {
+  if (error instanceof SyscallError) return null;
+  throw error;
 }

@@ -1,9 +1,9 @@
 /** The writer of an append-only log file of JSON lines. */
 
 import { SyscallError } from "../../plugin/index.ts";
+import { gatedSync } from "./document.ts";
 import { type FsPort, ioError, realFs, withFileAsync, writeAll } from "./fs-port.ts";
 import { MAX_LINE_BYTES, NEWLINE } from "./read-log.ts";
-import { gatedSync } from "./sync-gate.ts";
 
 /**
  * An append-only file with one JSON document per line. Lines survive a kill when `append` returns, and a power loss

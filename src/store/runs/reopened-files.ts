@@ -7,10 +7,9 @@ import { countLines } from "../files/count-lines.ts";
 import { replaceDocument } from "../files/document.ts";
 import type { FsPort } from "../files/fs-port.ts";
 import { eachLine, type LogPage } from "../files/read-log.ts";
-import { LineNumbers, numberOf } from "./line-numbers.ts";
 import { foreignLines } from "./own-run.ts";
-import type { RecordSeal } from "./record-seal.ts";
-import { JOURNAL, LOGS } from "./run-files.ts";
+import type { RecordSeal } from "./record-key.ts";
+import { JOURNAL, LineNumbers, LOGS, numberOf } from "./run-files.ts";
 import type { JournalEntry, StateEvent } from "./schema.ts";
 
 /** Returns the counter of a run: it continues after what is in the files of `dir`. */

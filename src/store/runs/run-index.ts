@@ -1,18 +1,18 @@
 /** The index that makes listing runs fast. */
 
 import type { Database } from "bun:sqlite";
+import nodeFs from "node:fs";
+import { uptime } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
+import { errnoOf } from "../../lib/error-detail.ts";
 import { CODES, SyscallError } from "../../plugin/index.ts";
 import type { FsPort } from "../files/fs-port.ts";
 import { IndexFile, makeTables } from "../files/index-file.ts";
 import { TimeSlices } from "../files/time-slice.ts";
-import { bootId } from "./boot-id.ts";
 import type { ChangedRuns } from "./changed-runs.ts";
-import { isClosed } from "./closed-record.ts";
-import { Coalesced } from "./coalesced.ts";
 import type { RecordKey } from "./record-key.ts";
-import { INFO } from "./run-files.ts";
+import { INFO, isClosed } from "./run-files.ts";
 import { type Listing, listingOf, type RunLists, type RunPage } from "./run-lists.ts";
 import type { RunRecords } from "./run-records.ts";
 import { isSameRecord, type RecordFacts, type RunRow, rowOf } from "./run-row.ts";
@@ -274,3 +274,44 @@ function noRecord(uuid: string): SyscallError {
     `Run ${uuid} has a folder but no ${INFO}: it ended before its first record. \`rnix gc\` removes the folder.`,
   );
 }
+
+let boot: string | undefined;
+
+/** Another one after a power loss, which may take a record's entry in the journal of changed runs. */
+function bootId(): string {
+  boot ??= readBootId() ?? `${Math.round((Date.now() - uptime() * 1000) / 600_000)}`;
+  return boot;
+}
+
+function readBootId(): string | undefined {
+  try {
+    return nodeFs.readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim();
+  } catch (error) {
+    if (errnoOf(error) === undefined) throw error;
+    return undefined;
+  }
+}
+
+/** Runs one work at a time. A caller that comes during one waits for the next: that one may have missed its change. */
+class Coalesced<T> {
+  #now: Promise<T> | undefined;
+  #next: Promise<T> | undefined;
+
+  run(work: () => Promise<T>): Promise<T> {
+    if (!this.#now) return this.#begin(work);
+    this.#next ??= this.#now.then(nothing, nothing).then(() => {
+      this.#next = undefined;
+      return this.#begin(work);
+    });
+    return this.#next;
+  }
+
+  #begin(work: () => Promise<T>): Promise<T> {
+    this.#now = work().finally(() => {
+      this.#now = undefined;
+    });
+    return this.#now;
+  }
+}
+
+function nothing(): void {}

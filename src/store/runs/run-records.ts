@@ -10,16 +10,13 @@ import type { UnitLine } from "../../run/unit-schema.ts";
 import type { ChangeLine } from "../changes/change-log.ts";
 import { CHANGES } from "../changes/object-store.ts";
 import { isLink, linkIn } from "../files/data-dir.ts";
-import { checkSchemaVersion, parseDocument } from "../files/document.ts";
-import { readDurable } from "../files/durable-document.ts";
+import { checkSchemaVersion, parseDocument, readDurable } from "../files/document.ts";
 import { type FsPort, ioError, namesIn, realFs, withFile } from "../files/fs-port.ts";
 import { type LineFaults, type LogPage, readLog } from "../files/read-log.ts";
 import { type BlobRef, type BlobStatus, checkBlob, readBlob } from "./blob-store.ts";
-import { numberOf } from "./line-numbers.ts";
 import { UUID } from "./own-run.ts";
-import { keyOfThisProcess, type RecordKey } from "./record-key.ts";
-import type { RecordSeal } from "./record-seal.ts";
-import { EVENTS, INBOX, INFO, JOURNAL, META, STEPS, UNITS } from "./run-files.ts";
+import { keyOfThisProcess, type RecordKey, type RecordSeal } from "./record-key.ts";
+import { EVENTS, INBOX, INFO, JOURNAL, META, numberOf, STEPS, UNITS } from "./run-files.ts";
 import type {
   InboxLine,
   JournalEntry,

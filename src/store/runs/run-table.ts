@@ -1,7 +1,7 @@
 /** The tables of the index of runs: rows to filter and sort by, and the records. */
 
 import type { Database, SQLQueryBindings } from "bun:sqlite";
-import { isClosed } from "./closed-record.ts";
+import { isClosed } from "./run-files.ts";
 import { matchesFilter, type RecordFacts, type RunFilter, type RunRow, statusOfRow } from "./run-row.ts";
 import type { ProcInfo } from "./schema.ts";
 

@@ -7,16 +7,25 @@ import type { UnitDraft } from "../../run/unit-schema.ts";
 import type { ChangeDraft } from "../changes/change-log.ts";
 import { CHANGES, ObjectStore } from "../changes/object-store.ts";
 import { AppendLog } from "../files/append-log.ts";
-import { syncDirectory } from "../files/document.ts";
-import { DurableDocument } from "../files/durable-document.ts";
+import { DurableDocument, syncDirectory } from "../files/document.ts";
 import { type FsPort, ioError, realFs } from "../files/fs-port.ts";
 import { type BlobRef, BlobStore, readBlob } from "./blob-store.ts";
-import { isClosed } from "./closed-record.ts";
 import { EventLog } from "./event-log.ts";
 import { InboxLog, type InboxState } from "./inbox-log.ts";
-import { LineNumbers } from "./line-numbers.ts";
-import type { RecordSeal } from "./record-seal.ts";
-import { INBOX, INFO, JOURNAL, META, SPILL, STEPS, sealedInfo, UNIT_OUTPUT, UNITS } from "./run-files.ts";
+import type { RecordSeal } from "./record-key.ts";
+import {
+  INBOX,
+  INFO,
+  isClosed,
+  JOURNAL,
+  LineNumbers,
+  META,
+  SPILL,
+  STEPS,
+  sealedInfo,
+  UNIT_OUTPUT,
+  UNITS,
+} from "./run-files.ts";
 import type {
   JournalEntry,
   ProcessMeta,

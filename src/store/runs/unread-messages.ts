@@ -2,7 +2,7 @@
 
 import type { z } from "zod";
 import { bytesOf, type InboxState } from "./inbox-log.ts";
-import { SEAL_BYTES } from "./record-seal.ts";
+import { SEAL_BYTES } from "./record-key.ts";
 import type { InboxEntry, InboxLine } from "./schema.ts";
 
 /** The entries of an inbox that no record acknowledges, in order of arrival. */

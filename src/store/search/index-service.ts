@@ -8,12 +8,11 @@ import { indexFileOf, type RunIndex } from "../runs/run-index.ts";
 import type { DamagedRun, RunRow } from "../runs/run-lists.ts";
 import { RunStore } from "../runs/run-store.ts";
 import { ConversationIndex, type StepHit } from "./conversation-index.ts";
-import { DocumentIndex } from "./document-index.ts";
-import { type QueryWord, queryWords } from "./query.ts";
-import { RecentlyUsed } from "./recently-used.ts";
+import { allowsTypo, isTypoOf, type QueryWord, queryWords } from "./query.ts";
 import type {
   AnswerOf,
   DamagedText,
+  DocumentText,
   FindRequest,
   IndexHit,
   OperationName,
@@ -21,8 +20,9 @@ import type {
   RowsText,
   ToIndexWorker,
 } from "./requests.ts";
-import { snippetOf } from "./snippet.ts";
-import type { TextHit } from "./text-index.ts";
+import { eachWord } from "./terms.ts";
+import { TextDatabase } from "./text-database.ts";
+import type { TextFilter, TextHit } from "./text-index.ts";
 
 /** Open databases of each kind: the least recently used one is closed. */
 const MAX_OPEN = 32;
@@ -186,4 +186,134 @@ function shownStep({ info, step, ...hit }: StepHit, words: readonly QueryWord[])
 /** In two databases, scores are only roughly comparable: each counts how rare a word is in its own texts. */
 function byRank(a: TextHit, b: TextHit): number {
   return a.stage - b.stage || b.score - a.score || (b.time_ms ?? 0) - (a.time_ms ?? 0);
+}
+
+/** The documents of one data folder. */
+export class DocumentIndex {
+  readonly #texts: TextDatabase;
+
+  constructor(file: IndexFile) {
+    this.#texts = new TextDatabase(file, "document");
+  }
+
+  sources(collection: string): { source: string; version: string }[] {
+    return this.#texts.use((texts) => texts.sources(collection));
+  }
+
+  put(collection: string, source: string, version: string, documents: readonly DocumentText[]): void {
+    const texts = documents.map(({ id, text, time_ms = null, fields = {} }) => ({
+      id,
+      text,
+      time_ms,
+      data: JSON.stringify(fields),
+      stored: true,
+      agent: fields.agent ?? "",
+      project: "",
+    }));
+    this.#texts.change((index) => index.put(collection, source, version, texts));
+  }
+
+  find(words: readonly QueryWord[], filter: TextFilter, limit: number): TextHit[] {
+    return this.#texts.use((texts) => texts.find(words, filter, limit));
+  }
+}
+
+class RecentlyUsed<T extends { close(): void }> {
+  /** A map keeps the order of insertion: the first one is the least recently used. */
+  readonly #open = new Map<string, T>();
+  readonly #max: number;
+  readonly #make: (name: string) => T;
+
+  constructor(max: number, make: (name: string) => T) {
+    this.#max = max;
+    this.#make = make;
+  }
+
+  of(name: string): T {
+    const one = this.#open.get(name) ?? this.#make(name);
+    this.#open.delete(name);
+    this.#open.set(name, one);
+    for (const [oldest, used] of this.#open) {
+      if (this.#open.size <= this.#max) break;
+      this.#open.delete(oldest);
+      used.close();
+    }
+    return one;
+  }
+
+  open(): T[] {
+    return [...this.#open.values()];
+  }
+
+  close(): void {
+    for (const one of this.#open.values()) one.close();
+    this.#open.clear();
+  }
+}
+
+const SNIPPET_CHARS = 240;
+/** Characters before the first match. */
+const LEAD_CHARS = 60;
+
+/** A word of the text that matches a word of the query. */
+interface Match {
+  at: number;
+  end: number;
+  /** Its position in the query. */
+  word: number;
+}
+
+/** Returns the part with the most different words of the query, on one line. */
+export function snippetOf(text: string, words: readonly QueryWord[]): string {
+  const found: Match[] = [];
+  eachWord(text, ({ terms, start, end }) => {
+    const word = words.findIndex((one) => matches(one, terms));
+    if (word >= 0) found.push({ at: start, end, word });
+  });
+  const start = Math.max(0, bestStart(found) - LEAD_CHARS);
+  const from = start === 0 ? 0 : afterBlank(text, start);
+  const part = text.slice(from, from + SNIPPET_CHARS);
+  const to = from + part.length < text.length ? beforeBlank(part) : part.length;
+  const line = part.slice(0, to).replace(/\s+/g, " ").trim().toWellFormed();
+  return `${from > 0 ? "…" : ""}${line}${from + to < text.trimEnd().length ? "…" : ""}`;
+}
+
+function matches(word: QueryWord, found: readonly string[]): boolean {
+  const { terms, pairs, isLast } = word;
+  const [whole = ""] = terms;
+  if (pairs) return terms.some((term) => found.includes(term));
+  return found.some(
+    (term) =>
+      term === whole || (isLast && term.startsWith(whole)) || (allowsTypo(word) && isTypoOf(term, whole)),
+  );
+}
+
+/** The match from which the most different words follow within a snippet. */
+function bestStart(found: readonly Match[]): number {
+  let best = { at: 0, words: 0 };
+  let end = 0;
+  const count = new Map<number, number>();
+  for (const [first, { at, word }] of found.entries()) {
+    for (let next = found[end]; next && isNear(next, at, end === first); next = found[++end])
+      count.set(next.word, (count.get(next.word) ?? 0) + 1);
+    if (count.size > best.words) best = { at, words: count.size };
+    const left = (count.get(word) ?? 0) - 1;
+    if (left > 0) count.set(word, left);
+    else count.delete(word);
+  }
+  return best.at;
+}
+
+function isNear({ end }: Match, at: number, isFirst: boolean): boolean {
+  return isFirst || end - at <= SNIPPET_CHARS - LEAD_CHARS;
+}
+
+function afterBlank(text: string, at: number): number {
+  const blank = text.slice(at, at + LEAD_CHARS / 2).search(/\s/);
+  return blank < 0 ? at : at + blank + 1;
+}
+
+function beforeBlank(text: string): number {
+  const blank = text.slice(0, -1).search(/\s\S*$/);
+  return blank > SNIPPET_CHARS / 2 ? blank : text.length;
 }

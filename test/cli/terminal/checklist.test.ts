@@ -1,6 +1,5 @@
 import { expect, test } from "bun:test";
-import { checklistLines } from "../../../src/cli/terminal/blocks/checklist.ts";
-import { liveLines } from "../../../src/cli/terminal/blocks/live.ts";
+import { checklistLines, liveLines } from "../../../src/cli/terminal/blocks/live.ts";
 import { lookOf } from "../../../src/cli/terminal/look.ts";
 import { widthOf } from "../../../src/cli/terminal/width.ts";
 import { RunState } from "../../../src/cli/transcript/run-state.ts";

@@ -5,8 +5,7 @@ import { dirname, join } from "node:path";
 import { Completer, mentionedPaths } from "../../../src/cli/terminal/completion.ts";
 import { fuzzyFind } from "../../../src/cli/terminal/fuzzy.ts";
 import { History } from "../../../src/cli/terminal/history.ts";
-import { IgnoreRules } from "../../../src/cli/terminal/ignore-rules.ts";
-import { ProjectFiles } from "../../../src/cli/terminal/project-files.ts";
+import { IgnoreRules, ProjectFiles } from "../../../src/cli/terminal/project-files.ts";
 import { realClock } from "../../../src/lib/clock.ts";
 
 const root = mkdtempSync(join(tmpdir(), "completion-"));

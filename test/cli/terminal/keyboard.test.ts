@@ -1,6 +1,5 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { Keyboard } from "../../../src/cli/terminal/keyboard.ts";
-import { MAX_PASTE, PasteSplitter } from "../../../src/cli/terminal/paste.ts";
+import { Keyboard, MAX_PASTE, PasteSplitter } from "../../../src/cli/terminal/keyboard.ts";
 import { ModelTerminal } from "../../support/model-terminal.ts";
 import { until } from "../../support/until.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { PasteSplitter } from "../../../src/cli/terminal/paste.ts";
+import { PasteSplitter } from "../../../src/cli/terminal/keyboard.ts";
 
 test("a long paste is announced while it comes in pieces, a short one is not", () => {
   const seen: (string | number)[] = [];

@@ -1,7 +1,7 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
+import { tokenTargets } from "../../../src/kernel/conversation/compactor.ts";
 import { firstMessage } from "../../../src/kernel/conversation/messages.ts";
 import { rebuildHistory } from "../../../src/kernel/conversation/rebuild-history.ts";
-import { tokenTargets } from "../../../src/kernel/conversation/token-targets.ts";
 import { type LLMEvent, type LLMRequest, SyscallError } from "../../../src/plugin/index.ts";
 import { eventsOf } from "../../../src/run/events.ts";
 import type { JournalEntry } from "../../../src/store/runs/schema.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { tokenTargets } from "../../../src/kernel/conversation/token-targets.ts";
+import { tokenTargets } from "../../../src/kernel/conversation/compactor.ts";
 
 const LIMITS = { context_window: 128_000, compact_at: 80 };
 const PRICE = { input: 1, output: 1, cached: 1 };

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { entriesOf } from "../../../src/kernel/events/log-entry.ts";
 import { Inbox } from "../../../src/kernel/ipc/inbox.ts";
-import { stepText } from "../../../src/kernel/ipc/wording.ts";
+import { stepText } from "../../../src/kernel/ipc/inboxes.ts";
 import type { LLMEvent, LLMRequest } from "../../../src/plugin/index.ts";
 import { eventsOf } from "../../../src/run/events.ts";
 import { RunStore } from "../../../src/store/runs/run-store.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { FairQueue, type QueueEntry } from "../../../src/kernel/llm/fair-queue.ts";
+import { FairQueue, type QueueEntry } from "../../../src/kernel/llm/key-limiter.ts";
 import { seeded } from "../../support/seeded.ts";
 
 const turn = (tree: string, order: number, again = false): QueueEntry => ({ tree, order, isRetry: again });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { LoopGuard } from "../../../src/kernel/loop/loop-guard.ts";
+import { LoopGuard } from "../../../src/kernel/loop/step.ts";
 import { outputName } from "../../../src/os/output.ts";
 import type { ToolCallRecord } from "../../../src/store/runs/schema.ts";
 

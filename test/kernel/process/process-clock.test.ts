@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { ProcessClock } from "../../../src/kernel/process/process-clock.ts";
+import { ProcessClock } from "../../../src/kernel/process/process-activity.ts";
 import { SIGKILL, SIGPAUSE, SIGRESUME } from "../../../src/lib/signals.ts";
 import { FakeClock, passing, settled } from "../../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, script, silent, toolDevice } from "../../support/kernel.ts";

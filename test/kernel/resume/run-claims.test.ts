@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { RunClaims } from "../../../src/kernel/resume/run-claims.ts";
+import { RunClaims } from "../../../src/kernel/resume/suspended-runs.ts";
 import type { SyscallError } from "../../../src/plugin/index.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { KernelHarness, says } from "../../support/kernel.ts";

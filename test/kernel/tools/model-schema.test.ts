@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { checkToolInput } from "../../../src/kernel/tools/device-call.ts";
-import { modelSchema } from "../../../src/kernel/tools/model-schema.ts";
+import { modelSchema } from "../../../src/kernel/tools/tool-catalog.ts";
 
 test("leaves out keywords without meaning for a model, at every depth", () => {
   const shown = modelSchema({

@@ -11,8 +11,7 @@ import {
   type SearchDocument,
   SyscallError,
 } from "../../../src/plugin/index.ts";
-import { pluginFolders } from "../../../src/store/files/plugin-folders.ts";
-import { PluginStore } from "../../../src/store/plugin-store.ts";
+import { PluginStore, pluginFolders } from "../../../src/store/plugin-store.ts";
 import { testContext } from "../../support/conformance/context.ts";
 import { describePlugin } from "../../support/conformance/plugin.ts";
 import { Folder } from "../../support/folder.ts";

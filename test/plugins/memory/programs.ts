@@ -12,8 +12,7 @@ import {
 import { join } from "node:path";
 import memory from "../../../plugins/memory/index.ts";
 import { O_RDWR } from "../../../src/plugin/index.ts";
-import { pluginFolders } from "../../../src/store/files/plugin-folders.ts";
-import { PluginStore } from "../../../src/store/plugin-store.ts";
+import { PluginStore, pluginFolders } from "../../../src/store/plugin-store.ts";
 import { testContext } from "../../support/conformance/context.ts";
 
 const [name = "", dir = "", label = ""] = process.argv.slice(2);

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { userPaths } from "../../../src/config/environment/paths.ts";
-import { guardedFolders } from "../../../src/server/boot/guarded-folders.ts";
+import { guardedFolders } from "../../../src/server/boot/kernel.ts";
 
 // Jobs outside of projects have their ledger there: with a row of its own, a run could hide an instant.
 test.each(["steps", "spending", "memory", "cron", "base"])(

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { GcHint } from "../../../src/server/daemon/gc-hint.ts";
+import { GcHint } from "../../../src/server/daemon/daemon.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 
 test("every tenth connection that ends triggers a garbage collection", () => {

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { Clock } from "../../../src/lib/clock.ts";
-import { IdleStop } from "../../../src/server/daemon/idle-stop.ts";
+import { IdleStop } from "../../../src/server/daemon/daemon.ts";
 
 /** A clock whose timer fires when a test says so, as late as it likes. */
 class LateClock implements Clock {

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { Clock } from "../../../src/lib/clock.ts";
-import { LoopDelay } from "../../../src/server/daemon/loop-delay.ts";
+import { LoopDelay } from "../../../src/server/daemon/daemon.ts";
 
 /** A clock whose only timer fires when the test says, as late as it says. */
 class LateClock implements Clock {

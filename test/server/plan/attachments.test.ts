@@ -3,8 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { realClock } from "../../../src/lib/clock.ts";
-import { readAttachments } from "../../../src/server/plan/attachments.ts";
-import { readImage } from "../../../src/server/plan/image-header.ts";
+import { readAttachments, readImage } from "../../../src/server/plan/attachments.ts";
 import { gif, jpeg, png, webp } from "../../support/images.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "rnix-attachments-"));

@@ -5,7 +5,7 @@ import { type RunQuery, SyscallError } from "../../../src/plugin/index.ts";
 import type { SpawnRequest } from "../../../src/protocol/methods.ts";
 import { planReplay } from "../../../src/server/plan/plan-replay.ts";
 import { compareRuns } from "../../../src/server/records/compare-runs.ts";
-import { driverHistory } from "../../../src/server/records/driver-history.ts";
+import { driverHistory } from "../../../src/server/records/driver-search.ts";
 import { History } from "../../../src/server/records/history.ts";
 import { RunStore } from "../../../src/store/runs/run-store.ts";
 import type { ProcessMeta, ProcInfo, StepRecord, ToolCallRecord } from "../../../src/store/runs/schema.ts";

@@ -6,7 +6,7 @@ import {
   requireFolders,
   restoredEnvironment,
   resumeDifferences,
-} from "../../../src/server/plan/resume-differences.ts";
+} from "../../../src/server/plan/plan-resume.ts";
 import { Namespace } from "../../../src/vfs/namespace.ts";
 import { procInfo } from "../../support/samples.ts";
 import { TempDir } from "../support/fixture.ts";

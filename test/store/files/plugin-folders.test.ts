@@ -1,8 +1,7 @@
 import { expect, test } from "bun:test";
 import { mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
-import { pluginFolders } from "../../../src/store/files/plugin-folders.ts";
-import { PluginStore } from "../../../src/store/plugin-store.ts";
+import { PluginStore, pluginFolders } from "../../../src/store/plugin-store.ts";
 import { codeOf, temporaryFolder } from "../support.ts";
 
 const project = { id: "5eed", dataDir: "/p/.rnix/data" };

@@ -1,8 +1,7 @@
 import { describe, expect, onTestFinished, test } from "bun:test";
 import { IndexFile } from "../../../src/store/files/index-file.ts";
-import { DocumentIndex } from "../../../src/store/search/document-index.ts";
+import { DocumentIndex, snippetOf } from "../../../src/store/search/index-service.ts";
 import { queryWords } from "../../../src/store/search/query.ts";
-import { snippetOf } from "../../../src/store/search/snippet.ts";
 
 /** In memory. */
 function newIndex(): DocumentIndex {

@@ -35,7 +35,7 @@ import {
   type Plugin,
   SyscallError,
 } from "../../../src/plugin/index.ts";
-import { DeviceRegistry } from "../../../src/vfs/registry.ts";
+import { DeviceRegistry } from "../../../src/vfs/namespace.ts";
 import { PATIENT } from "../../plugin/support/patience.ts";
 import { failure } from "../failure.ts";
 import { openContext } from "../open-context.ts";

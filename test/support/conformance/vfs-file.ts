@@ -9,7 +9,7 @@ import {
   SyscallError,
   type VFSFile,
 } from "../../../src/plugin/index.ts";
-import type { DeviceRegistry } from "../../../src/vfs/registry.ts";
+import type { DeviceRegistry } from "../../../src/vfs/namespace.ts";
 
 /** A deadline far beyond what any call of a test needs: its own failure, not the suite's timeout, is shown. */
 const GIVE_UP_MS = 25_000;

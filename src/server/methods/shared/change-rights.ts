@@ -5,7 +5,7 @@ import { isAbsolute } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../../../plugin/index.ts";
 import { type ProcRef, Target } from "../../../protocol/fields.ts";
-import type { Caller } from "../../connection/caller.ts";
+import type { Caller } from "../../connection/connection.ts";
 import type { Services } from "../../services.ts";
 import { findLiveRun, refOf, requireLive } from "./find-run.ts";
 import { refuseInside, requireTyped } from "./refuse-inside.ts";

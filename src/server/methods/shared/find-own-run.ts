@@ -2,7 +2,7 @@
 
 import { SyscallError } from "../../../plugin/index.ts";
 import type { Target } from "../../../protocol/methods.ts";
-import type { Caller } from "../../connection/caller.ts";
+import type { Caller } from "../../connection/connection.ts";
 import type { Services } from "../../services.ts";
 import { type FoundRun, findLiveRun, requireAgent } from "./find-run.ts";
 import { standsBelow } from "./visible-runs.ts";

@@ -1,7 +1,7 @@
 /** Refuses methods that a program inside a run may not call. */
 
 import { SyscallError } from "../../../plugin/index.ts";
-import type { Caller } from "../../connection/caller.ts";
+import type { Caller } from "../../connection/connection.ts";
 import { untyped } from "../../daemon/inside-run.ts";
 
 /** Fails with PERMISSION inside a run, with this message. */

@@ -1,4 +1,4 @@
-/** The tool Agent, which runs a child agent. */
+/** The tools by which an agent starts agents, workflows and teammates, and takes their changes. */
 
 import { SyscallError } from "../../plugin/index.ts";
 import { AGENT_PATH } from "../../vfs/kernel-paths.ts";
@@ -81,4 +81,73 @@ function answerOf(child: ProcInfo, changes: string): string {
     "DRIVER",
     `The agent did not complete (${who}: ${child.exit_reason}, ${spent}). ${why}${text}`.trim() + changes,
   );
+}
+
+/** Each of its answers is an event for the process that has started it. */
+export function teammateTool(agents: () => ChildAgents): KernelTool {
+  return {
+    path: "/dev/kernel/teammate",
+    tool: {
+      name: "Teammate",
+      description:
+        "Start an agent that stays: it works on `intent`, each of its answers reaches you as a message, and then it waits for yours (SendMessage). It shares your task list and your budget, and ends with you. For work in several turns; Agent is for one answer.",
+      input: {
+        type: "object",
+        properties: {
+          intent: { type: "string", minLength: 1 },
+          agent: { type: "string" },
+          model: { type: "string" },
+        },
+        required: ["intent"],
+        additionalProperties: false,
+      },
+      defer: true,
+      subject: "agent",
+    },
+    run: async ({ proc, input, signal }) => {
+      const text = (value: unknown): string | undefined =>
+        typeof value === "string" && value.trim() !== "" ? value.trim() : undefined;
+      const intent = text(input.intent);
+      if (intent === undefined)
+        throw new SyscallError("INVALID", "Teammate: expected a text in intent that says what to do.");
+      const wish = { intent, agent: text(input.agent), model: text(input.model), stays: true };
+      const { unit, pid } = await agents().start(proc, wish, signal);
+      return `Started as process ${pid}, unit ${unit.id}. SendMessage to ${pid} gives it more to do; DaemonStop ${unit.id} ends it.`;
+    },
+  };
+}
+
+/** Needs the right to write each file. */
+export function takeDiff(changes: () => Promise<WorktreeChanges>): KernelTool {
+  return {
+    path: "/dev/kernel/take-diff",
+    tool: {
+      name: "TakeDiff",
+      description:
+        "Take the changes of a child that worked in a worktree of its own (Agent with worktree: true) into your folder. Files that conflict with yours are named and left as they are.",
+      input: {
+        type: "object",
+        properties: {
+          run: { type: "string", minLength: 1, description: "The UUID that the result of Agent names." },
+          files: {
+            type: "array",
+            items: { type: "string" },
+            description: "Files or folders; without them all.",
+          },
+        },
+        required: ["run"],
+        additionalProperties: false,
+      },
+      defer: true,
+    },
+    run: async ({ proc, input }) => {
+      const files = Array.isArray(input.files) ? input.files.map(String) : [];
+      const found = await (await changes()).take(proc, String(input.run), files);
+      if (found.length === 0) return "It changed no files.";
+      const lines = found.map(({ path, done, reason }) => `${done}: ${path}${reason ? ` (${reason})` : ""}`);
+      if (found.every(({ done }) => done === "conflict" || done === "refused"))
+        throw new SyscallError("DRIVER", `Nothing was taken.\n${lines.join("\n")}`);
+      return lines.join("\n");
+    },
+  };
 }
