@@ -24,8 +24,7 @@ import { isObject, JsonDepth } from "../_lib/json.ts";
 import { ALIVE, coalesced, Heartbeat } from "./answer-parts.ts";
 import { type Blame, cutOff, failure } from "./failure.ts";
 import type { Model } from "./model-file.ts";
-import { AssistantParts, ReasoningSignatures } from "./pause.ts";
-import { callOptions } from "./prompt.ts";
+import { AssistantParts, callOptions, ReasoningSignatures } from "./prompt.ts";
 import { rateLimits } from "./rate-limits.ts";
 import { type Stop, stopOf } from "./settings.ts";
 

@@ -10,6 +10,7 @@ import type {
   OptionValues,
 } from "../options/option-types.ts";
 import type { OptionCommand } from "../options/run-option.ts";
+import type { FileChange, Receipt } from "../protocol/methods.ts";
 import { usageError } from "./exit.ts";
 import { absolutePath, jsonObject, textOrFile } from "./files/paths.ts";
 import {
@@ -24,7 +25,7 @@ import {
   text,
   variables,
 } from "./flags.ts";
-import type { Io } from "./io.ts";
+import type { Io, Session } from "./io.ts";
 
 type Lists = NameWith<{ kind: "list" }> | NameWith<{ kind: "rules" }> | NameWith<{ kind: "paths" }>;
 type Given<K extends OptionName> = K extends Lists
@@ -115,4 +116,50 @@ export function requireWaker(flags: { "on-units"?: string; "no-daemon": boolean 
   throw usageError(
     "--on-units park and --no-daemon exclude each other: only the daemon wakes a run when its units report",
   );
+}
+
+export const REPORT_FLAGS = {
+  summary: text("write the end of the run as Markdown; on GitHub the step's summary gets it too", "FILE", {
+    file: "write",
+  }),
+  junit: text("write the run and its checks as a JUnit report", "FILE", { file: "write" }),
+  "code-quality": text("write the places that a failed check names as GitLab's code quality report", "FILE", {
+    file: "write",
+  }),
+};
+
+export interface ReportFiles {
+  summary: string | undefined;
+  junit: string | undefined;
+  "code-quality": string | undefined;
+}
+
+/** What a report is about. */
+export interface ReportedRun {
+  intent: string;
+  /** The folder of the run, absolute. */
+  cwd: string;
+  receipt: Receipt;
+  /** What the command that resumes the run needs. */
+  resumeFlags: readonly string[];
+  changes: readonly FileChange[] | null;
+}
+
+/** Writes the reports at the end of a run. */
+export type WriteReports = (receipt: Receipt, session: Session | null) => Promise<void>;
+
+/** Called before the run. undefined: no report is asked for. */
+export async function reportsOf(
+  io: Io,
+  files: ReportFiles,
+  run: Omit<ReportedRun, "receipt" | "changes">,
+): Promise<WriteReports | undefined> {
+  const { summary, junit, "code-quality": quality } = files;
+  if ([summary, junit, quality].every((file) => file === undefined) && !isGitHub(io)) return undefined;
+  const { Reports } = await import("./report/reports.ts");
+  return new Reports(io, files).begin(run);
+}
+
+export function isGitHub({ env }: Pick<Io, "env">): boolean {
+  return env.GITHUB_ACTIONS === "true";
 }

@@ -5,7 +5,7 @@ import { MAX_AGE_MS, parseDuration } from "../lib/duration.ts";
 import { messageOf } from "../lib/error-detail.ts";
 import { issueText } from "../lib/issue-text.ts";
 import { instantOf } from "../lib/time-zone.ts";
-import { limitsNamed } from "../options/process-options.ts";
+import { limitsNamed } from "../options/option-list.ts";
 import { type JobRequest, type JobTrigger, SyscallError } from "../plugin/index.ts";
 import { PermissionRecord } from "../store/runs/schema.ts";
 import { JOB_DEFAULTS } from "./job-defaults.ts";

@@ -15,9 +15,8 @@ import {
 } from "../plugin/index.ts";
 import type { DeviceEntry, OpenFile } from "../vfs/namespace.ts";
 import type { Asks } from "./asks/asks.ts";
-import { FileGrants } from "./files/file-grants.ts";
+import { FileGrants, RedactingFile } from "./files/file-grants.ts";
 import type { OpenContexts } from "./files/open-context.ts";
-import { RedactingFile } from "./files/redacting-file.ts";
 import type { Asked } from "./permission/ask-rights.ts";
 import type { FileGrant, OpenAs } from "./permission/file-grant.ts";
 import type { Process } from "./process/process.ts";

@@ -4,18 +4,20 @@ import type { Channel } from "../lib/channel.ts";
 import type { DaemonSnapshot } from "../plugin/index.ts";
 import type { Activity, LiveEvent } from "../run/live-event.ts";
 import { registerOwnDevices } from "./devices/kernel-tools.ts";
+import { InitManager } from "./init-manager.ts";
 import { asUserMessage } from "./ipc/inbox.ts";
 import type { KernelPorts } from "./kernel-ports.ts";
-import type { ShutdownOptions } from "./lifecycle-manager.ts";
+import { LifecycleManager, type ShutdownOptions } from "./lifecycle-manager.ts";
 import { LiveChanges } from "./lifetime/changed-files.ts";
+import { DirectCalls } from "./lifetime/direct-calls.ts";
 import type { GateStatus } from "./llm/model-gate.ts";
 import type { Process } from "./process/process.ts";
-import type { Watched } from "./process/watchers.ts";
-import { buildAgents } from "./tiers/agents.ts";
+import type { Watched } from "./process/process-activity.ts";
+import { SupervisorManager } from "./supervisor-manager.ts";
+import { type Agents, buildAgents } from "./tiers/agents.ts";
 import { buildCore } from "./tiers/core.ts";
 import { buildIo } from "./tiers/io.ts";
 import { buildProcesses } from "./tiers/processes.ts";
-import { buildSystem, type System } from "./tiers/system.ts";
 import type { PID, ProcessDetail, ProcInfo, SyscallEvent } from "./types.ts";
 import type { Units } from "./units/units.ts";
 
@@ -197,4 +199,13 @@ function countResources({ holders, ...parts }: System) {
     units: holders.units.size,
     programs: parts.children.list().length,
   };
+}
+
+interface System extends ReturnType<typeof buildSystem> {}
+
+function buildSystem(parts: Agents) {
+  const supervisors = new SupervisorManager(parts);
+  const init = new InitManager({ ...parts, supervisors });
+  const lifecycle = new LifecycleManager({ ...parts, init });
+  return { ...parts, supervisors, init, lifecycle, calls: new DirectCalls(parts) };
 }

@@ -11,7 +11,7 @@ import { couldNotEnd } from "./end-processes.ts";
 import { killMarked } from "./kill-marked.ts";
 import { Ledger } from "./ledger.ts";
 import { readCommand } from "./linux-table.ts";
-import { leaders, Orphans } from "./orphans.ts";
+import { isSubreaper, leaders, Orphans } from "./orphans.ts";
 import { Output, outputName, type Redactor } from "./output.ts";
 import { outputKeeper } from "./output-keeper.ts";
 import type { OwnProgram } from "./own-program.ts";
@@ -25,17 +25,15 @@ import {
   type ProgramLimits,
   programInside,
 } from "./program-group.ts";
-import { RunningChild } from "./running-child.ts";
-import { SharedChildren } from "./shared-children.ts";
+import { RunningChild, SharedChildren } from "./running-child.ts";
 import { signal } from "./signal.ts";
 import { type Spawned, type SpawnRequest, spawn } from "./spawn.ts";
 import type { Starter } from "./starter.ts";
 import type { Starters } from "./starters.ts";
-import { isSubreaper } from "./subreaper.ts";
 import { type KeepsUnit, type SweptProgram, sweep } from "./sweep.ts";
 import { processTable } from "./this-system.ts";
 
-export { becomeSubreaper, leaveSubreaper } from "./subreaper.ts";
+export { becomeSubreaper, leaveSubreaper } from "./orphans.ts";
 
 /** A program that runs in another PID namespace. */
 interface ConfinedProgram {

@@ -3,9 +3,8 @@
 import { z } from "zod";
 import { ASK_MODES } from "../lib/ask-modes.ts";
 import { SCHEMA_VERSION } from "../lib/schema-version.ts";
-import { namesWith } from "../options/option-list.ts";
+import { limitsNamed, namesWith } from "../options/option-list.ts";
 import { optionSchemas } from "../options/option-schemas.ts";
-import { limitsNamed } from "../options/process-options.ts";
 import { EFFORTS } from "../plugin/index.ts";
 import { OpenAsk } from "./ask-schema.ts";
 import { ImageRef, Usage } from "./message.ts";

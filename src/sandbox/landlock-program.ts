@@ -3,7 +3,7 @@
 import { dlopen, ptr } from "bun:ffi";
 import { closeSync, openSync, statSync } from "node:fs";
 import { C_LIBRARIES } from "../lib/c-library.ts";
-import { ROOT_RIGHTS } from "./bubblewrap.ts";
+import { ROOT_RIGHTS } from "./sandbox.ts";
 
 /** Numbers of linux/landlock.h, linux/prctl.h and signal.h. */
 const CREATE_RULESET = 444;

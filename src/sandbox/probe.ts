@@ -4,9 +4,9 @@ import { existsSync } from "node:fs";
 import { readRegularSync } from "../lib/regular-file.ts";
 import { ownCommand } from "../os/own-program.ts";
 import { resultOf } from "../os/user-programs.ts";
-import { bubblewrap } from "./bubblewrap.ts";
 import { landlock } from "./landlock.ts";
 import type { Sandbox } from "./level.ts";
+import { bubblewrap } from "./sandbox.ts";
 import { seatbelt } from "./seatbelt.ts";
 
 type Made = Pick<Sandbox, "mechanism" | "program">;

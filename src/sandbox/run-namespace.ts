@@ -4,7 +4,7 @@ import { closeSync, openSync, readlinkSync } from "node:fs";
 import { libc } from "../os/libc.ts";
 import { childrenOf } from "../os/program-group.ts";
 import type { Child } from "../plugin/index.ts";
-import { ROOT_RIGHTS } from "./bubblewrap.ts";
+import { ROOT_RIGHTS } from "./sandbox.ts";
 
 /**
  * Holds the namespaces until its stdin is closed, so that they end with this process, too. As their first process it reaps

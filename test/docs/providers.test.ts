@@ -1,8 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { loadAgent } from "../../src/config/agents/agents.ts";
 import { MODEL_SERVICES } from "../../src/config/providers/model-facts.ts";
-import { PRESETS, type ProviderDefaults } from "../../src/config/providers/provider-presets.ts";
-import { loadProviders } from "../../src/config/providers/providers.ts";
+import { loadProviders, PRESETS, type ProviderDefaults } from "../../src/config/providers/providers.ts";
 import type { ModelPrice } from "../../src/plugin/index.ts";
 import { Sandbox } from "../config/sandbox.ts";
 import { deviceOf, HTTP_DRIVERS } from "../support/model-server/conformance/driver.ts";

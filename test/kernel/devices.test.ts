@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { procDevice } from "../../src/kernel/devices/proc.ts";
+import { procDevice } from "../../src/kernel/devices/kernel-tools.ts";
 import type { AgentInfo, SkillInfo } from "../../src/kernel/types.ts";
 import { type Device, O_RDONLY, SyscallError } from "../../src/plugin/index.ts";
 import { testContext } from "../support/conformance/context.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { ReasoningSignatures, signaturesOf } from "../../plugins/_model/pause.ts";
+import { ReasoningSignatures, signaturesOf } from "../../plugins/_model/prompt.ts";
 
 const BY = "anthropic claude";
 const call = (id: string) => ({ id, name: "Bash", input: { command: id } });

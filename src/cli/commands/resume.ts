@@ -8,11 +8,10 @@ import { type Io, refuseInsideRun, withSession } from "../io.ts";
 import { cut, plural, printable } from "../output/format.ts";
 import { isTarget, lastRun, target } from "../processes/target.ts";
 import { agreed, isAskable } from "../questions/answer-questions.ts";
-import { REPORT_FLAGS, reportsOf } from "../report/report-flags.ts";
 import { OUTPUTS } from "../run/follow.ts";
 import { printNotices, printRefused, RECORD_TO, recordingIn, resumeFlags, runAgent } from "../run/run.ts";
 import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS } from "../run/stdin.ts";
-import { optionFields, optionFlags, requireWaker } from "../run-flags.ts";
+import { optionFields, optionFlags, REPORT_FLAGS, reportsOf, requireWaker } from "../run-flags.ts";
 
 /** Maximum columns of an intent in the question. */
 const INTENT_WIDTH = 200;

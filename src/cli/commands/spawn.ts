@@ -5,7 +5,6 @@ import { usageError } from "../exit.ts";
 import { absoluteFolder } from "../files/paths.ts";
 import { bool, choice } from "../flags.ts";
 import type { Io, Wire } from "../io.ts";
-import { REPORT_FLAGS, reportsOf } from "../report/report-flags.ts";
 import { OUTPUTS } from "../run/follow.ts";
 import {
   type Given,
@@ -25,7 +24,7 @@ import {
   UNTRUSTED_FLAGS,
   withUntrusted,
 } from "../run/stdin.ts";
-import { optionFields, requireWaker, SPAWN_FLAGS } from "../run-flags.ts";
+import { optionFields, REPORT_FLAGS, reportsOf, requireWaker, SPAWN_FLAGS } from "../run-flags.ts";
 
 export default defineCommand({
   about: "Run an agent and print its answer",

@@ -4,8 +4,8 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { FileChange, Receipt } from "../../protocol/methods.ts";
 import { EXIT } from "../exit.ts";
 import type { Io, Session } from "../io.ts";
+import { isGitHub, type ReportedRun, type ReportFiles, type WriteReports } from "../run-flags.ts";
 import { ReportFile } from "./report-file.ts";
-import { isGitHub, type ReportedRun, type ReportFiles, type WriteReports } from "./report-flags.ts";
 
 /** The files to write at the end. */
 export class Reports {

@@ -5,8 +5,13 @@ import type { DeviceEntry, Namespace } from "../../vfs/namespace.ts";
 import type { Env } from "../environment/paths.ts";
 import { suggestion } from "../files/suggestion.ts";
 import { addressProblem } from "./address.ts";
-import { type ProviderDefaults, presetOf } from "./provider-presets.ts";
-import { type Provider, type Providers, stockProvider } from "./providers.ts";
+import {
+  type Provider,
+  type ProviderDefaults,
+  type Providers,
+  presetOf,
+  stockProvider,
+} from "./providers.ts";
 
 /** What is needed to find a provider and its key. */
 export interface Lookup {

@@ -1,7 +1,7 @@
 /** Reads and merges the providers.yaml files. */
 
 import { join } from "node:path";
-import { SyscallError } from "../../plugin/index.ts";
+import { type DriverFacts, SyscallError } from "../../plugin/index.ts";
 import { type ConfigSources, refuseEscape, type Tier, workTreeOf } from "../config-sources.ts";
 import { filesOfLine } from "../files/named-files.ts";
 import { readYaml } from "../files/yaml.ts";
@@ -9,7 +9,6 @@ import { isBeyond } from "../settings/settings.ts";
 import { asksTrust } from "../trust/project-keys.ts";
 import type { ModelFacts } from "./model-facts.ts";
 import { type ProviderEntry, ProvidersFile, priceOf } from "./provider-file.ts";
-import { PRESETS, presetOf } from "./provider-presets.ts";
 
 /** A provider, merged from all files. The user calls it by `name`. */
 export interface Provider {
@@ -290,4 +289,52 @@ function mergeModels(
 
 function projectProvidersFile({ project }: Pick<ConfigSources, "project">): string | null {
   return project.kind === "none" ? null : join(project.dir, ".rnix", FILE);
+}
+
+/** The facts of a provider, unless a file overrides them. */
+export interface ProviderDefaults extends DriverFacts {
+  /** Turns the value of `baseUrlEnv` into a URL. Absent: the value is a URL. */
+  urlOf?(value: string): string;
+  /** An Ollama server. It is searched for on this machine when no other provider is found. */
+  isLocal?: true;
+  defaultModel?: string;
+}
+
+export const PRESETS: Readonly<Record<string, ProviderDefaults & { driver: string }>> = {
+  openrouter: {
+    driver: "openai-compatible",
+    keyEnvs: ["OPENROUTER_API_KEY"],
+    needsKey: true,
+    baseUrl: "https://openrouter.ai/api/v1",
+    defaultModel: "openrouter/auto",
+  },
+  ollama: {
+    driver: "openai-compatible",
+    keyEnvs: [],
+    needsKey: false,
+    baseUrlEnv: "OLLAMA_HOST",
+    urlOf: ollamaUrl,
+    baseUrl: "http://127.0.0.1:11434/v1",
+    isLocal: true,
+  },
+};
+
+/** The preset of this name, if the provider still has its driver. */
+export function presetOf({ name, driver }: { name: string; driver: string }): ProviderDefaults | undefined {
+  const preset = Object.hasOwn(PRESETS, name) ? PRESETS[name] : undefined;
+  return preset?.driver === driver ? preset : undefined;
+}
+
+/**
+ * Reads OLLAMA_HOST as Ollama's own client does (`envconfig.Host`): `host`, `host:port`, `:port` or a URL. The port is
+ * 11434 unless a scheme is given. A server that listens on all addresses is called on the loopback address.
+ */
+function ollamaUrl(value: string): string {
+  const text = value.trim();
+  const [, scheme, rest = ""] = /^(?:(https?):\/\/)?(.*)$/.exec(text) ?? [];
+  const [, host = "", port, path = ""] = /^(\[[^\]]*\]|[^:/]*)(?::(\d+))?(\/.*)?$/.exec(rest) ?? [];
+  if (host === "" && port === undefined) return text;
+  const name = ["", "0.0.0.0"].includes(host) ? "127.0.0.1" : host === "[::]" ? "[::1]" : host;
+  const at = port ?? (scheme === undefined ? "11434" : undefined);
+  return `${scheme ?? "http"}://${name}${at === undefined ? "" : `:${at}`}${path.replace(/\/+$/, "")}/v1`;
 }

@@ -16,9 +16,8 @@ import type { ProcessTable } from "../process/process-table.ts";
 import type { SpawnOpts, Wake } from "../types.ts";
 import { type AskRequest, permissionRequest, questionRequest } from "./ask-request.ts";
 import { askedText, refusedBy, refusedByPlan, refusedByTaint } from "./ask-text.ts";
-import { Attendance } from "./attendance.ts";
 import { checkAnswers, checkRules } from "./check-answers.ts";
-import { OpenQuestions, type Waiting } from "./open-questions.ts";
+import { Attendance, OpenQuestions, type Waiting } from "./open-questions.ts";
 import { defaultsOf, replyTo } from "./questions.ts";
 import { endText, type Settled, verdictOf, YES } from "./verdict.ts";
 

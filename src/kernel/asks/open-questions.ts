@@ -1,9 +1,14 @@
-/** The questions that wait for their first decision, and how the last ones ended. */
+/** The open questions of a process, and the clients that can answer them. */
 
+import type { Channel } from "../../lib/channel.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { OpenAsk } from "../../run/ask-schema.ts";
+import type { LiveEvent } from "../../run/live-event.ts";
 import type { FileGrant } from "../permission/file-grant.ts";
 import type { Process } from "../process/process.ts";
+import type { ProcessTable } from "../process/process-table.ts";
+import type { SpawnOpts } from "../types.ts";
+import { defaultsOf } from "./questions.ts";
 import { endText, type Settled } from "./verdict.ts";
 
 /** Maximum ended questions that are remembered, so that a late answer fails with the reason. */
@@ -67,5 +72,54 @@ export class OpenQuestions {
   overError(id: string): SyscallError {
     const how = this.#ended.get(id) ?? "it was answered";
     return new SyscallError("CLOSED", `Question ${id} is over: ${how}.`);
+  }
+}
+
+export class Attendance {
+  readonly #table: Pick<ProcessTable, "ancestry">;
+  readonly #answering = new WeakMap<Process, Set<Channel<LiveEvent>>>();
+  /** Processes whose client has come, or is not expected any more. */
+  readonly #met = new WeakSet<Process>();
+
+  constructor(table: Pick<ProcessTable, "ancestry">) {
+    this.#table = table;
+  }
+
+  /** Adds a client that can answer. Returns a function that removes it and returns how many the process still has. */
+  add(proc: Process, client: Channel<LiveEvent>): () => number | null {
+    this.#met.add(proc);
+    const clients = this.#answering.get(proc) ?? new Set();
+    this.#answering.set(proc, clients.add(client));
+    return () => (clients.delete(client) ? clients.size : null);
+  }
+
+  /** The client that began the run has not attached: it is no longer waited for. */
+  expectNone(proc: Process): void {
+    for (const one of this.#table.ancestry(proc)) this.#met.add(one);
+  }
+
+  /** A client can answer, or the client that has just begun the run is about to attach. */
+  canAnswer(proc: Process): boolean {
+    const above = this.#table.ancestry(proc);
+    const top = above.at(-1) ?? proc;
+    if (top.spec.opts.attended && !this.#met.has(top)) return true;
+    return above.some((one) => (this.#answering.get(one)?.size ?? 0) > 0);
+  }
+
+  /**
+   * What decides when no client can answer: the policy of the run, or of its nearest ancestor with one. A run that a
+   * person has started at a terminal waits for the person.
+   */
+  policyOf(proc: Process): NonNullable<SpawnOpts["on_ask"]> {
+    const above = this.#table.ancestry(proc).map(({ spec }) => spec.opts);
+    const said = above.find(({ on_ask }) => on_ask !== undefined)?.on_ask;
+    return said ?? (above.at(-1)?.attended ? "park" : "deny");
+  }
+
+  /** What counts when there is no person to ask, or none has answered in time. */
+  byPolicy(proc: Process, { kind, questions }: OpenAsk, by: "on_ask" | "expiry"): Settled {
+    const takesDefault = kind === "permission" || this.policyOf(proc) === "default";
+    const answers = takesDefault ? defaultsOf(questions) : questions.map(() => ({ choices: [] }));
+    return { by, answers };
   }
 }

@@ -10,16 +10,16 @@ import type { Process } from "../process/process.ts";
 import type { Io } from "../tiers/io.ts";
 import { applyCompaction } from "./apply-compaction.ts";
 import type { TokenTargets } from "./compactor.ts";
-import { firstMessage } from "./messages.ts";
 import {
   clipText,
   digest,
+  firstMessage,
   instruction,
   recentFiles,
   SHARES,
   shortenText,
   summaryMessage,
-} from "./summary.ts";
+} from "./messages.ts";
 import { callsByResult, lastAnswers, tailStart } from "./turns.ts";
 
 /** A compaction that is not applied yet. */

@@ -2,7 +2,7 @@
 
 import { type Message, SyscallError } from "../../plugin/index.ts";
 import { Message as MessageSchema } from "../../run/message.ts";
-import { shortenText } from "./summary.ts";
+import { shortenText } from "./messages.ts";
 
 export type CtxID = number;
 

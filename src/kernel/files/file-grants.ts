@@ -1,10 +1,11 @@
-/** The grants by which processes have files open. */
+/** The files that processes have open: the grant of each, and what is redacted of it. */
 
-import { SyscallError } from "../../plugin/index.ts";
+import { type Data, type FileStat, SyscallError, type VFSFile } from "../../plugin/index.ts";
 import type { Asked } from "../permission/ask-rights.ts";
 import { FileGrant, type OpenAs } from "../permission/file-grant.ts";
 import type { Call } from "../permission/permissions.ts";
 import type { Process } from "../process/process.ts";
+import type { Secrets } from "../process/secrets.ts";
 
 /** Maximum characters of a path or subject in a message. */
 const MAX_QUOTED = 200;
@@ -116,4 +117,44 @@ function refused(proc: Process, { tool, path, subject }: Call, why: string): Sys
     `Agent ${proc.spec.agent.name} may not use ${what}. ${why} Allowed: ${proc.permissions.allowedTools().join(", ") || "nothing"}.`,
     { device: path },
   );
+}
+
+/** Redacts the keys of its driver in answers and errors, whether the provider or the driver has put them there. */
+export class RedactingFile implements VFSFile {
+  readonly #file: VFSFile;
+  readonly #secrets: Secrets;
+
+  constructor(file: VFSFile, secrets: Secrets) {
+    this.#file = file;
+    this.#secrets = secrets;
+  }
+
+  write(data: Data, signal: AbortSignal): Promise<void> {
+    return this.#hiding(() => this.#file.write(data, signal));
+  }
+
+  async read(max: number, signal: AbortSignal): Promise<Data> {
+    try {
+      const data = await this.#file.read(max, signal);
+      return typeof data === "string" ? this.#secrets.hide(data) : data;
+    } catch (thrown) {
+      throw this.#secrets.hideIn(thrown);
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#hiding(() => this.#file.close());
+  }
+
+  stat(): Promise<FileStat> {
+    return this.#hiding(() => this.#file.stat());
+  }
+
+  async #hiding<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (thrown) {
+      throw this.#secrets.hideIn(thrown);
+    }
+  }
 }

@@ -30,8 +30,7 @@ import { tracedEnv } from "../process/traced-env.ts";
 import { callKey } from "../tools/open-calls.ts";
 import type { SharedSpace, Starters } from "./confine.ts";
 import type { EffectWindows } from "./effect-windows.ts";
-import { programPolicy } from "./program-policy.ts";
-import { withQuietGit } from "./quiet-git.ts";
+import { programPolicy, withQuietGit } from "./program-policy.ts";
 
 /** Maximum items of a list that is shown, and characters of an item. */
 const MAX_ITEMS = 200;

@@ -2,9 +2,8 @@
 
 import { isWithin, realOrSame } from "../../lib/inner-path.ts";
 import { stricterTaint } from "../../lib/taint.ts";
-import { keyOf, OPTION_NAMES, objectOf, optionOf } from "../../options/option-list.ts";
+import { budgetOf, keyOf, OPTION_NAMES, objectOf, optionOf } from "../../options/option-list.ts";
 import type { ProcessOptions } from "../../options/option-types.ts";
-import { budgetOf } from "../../options/process-options.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { withinParent } from "../../proxy/host-rules.ts";
 import type { Namespace } from "../../vfs/namespace.ts";

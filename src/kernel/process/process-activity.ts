@@ -1,11 +1,12 @@
-/** What a process is doing, and its clock. */
+/** What a process is doing, its clock, and its watchers. */
 
 import { callsTitle } from "../../lib/call-title.ts";
 import { Abort } from "../../lib/cancellation.ts";
+import { Channel } from "../../lib/channel.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import { countLines, TextTail } from "../../lib/text-tail.ts";
 import { SyscallError, type ToolCall } from "../../plugin/index.ts";
-import type { Activity, UserMessage } from "../../run/live-event.ts";
+import type { Activity, LiveEvent, UserMessage } from "../../run/live-event.ts";
 import type { PID } from "../types.ts";
 
 /** A tool call that runs. */
@@ -293,4 +294,63 @@ interface HeldTimer {
   readonly f: () => void;
   /** The real clock's timer; cancelled while this clock is stopped. */
   armed: Timer | undefined;
+}
+
+/** Which events a client gets: all, those of the log, or questions, notices and the end. */
+export type Watched = "all" | "log" | "end";
+type EventType = LiveEvent["event"];
+
+const TYPES: Record<Watched, ReadonlySet<EventType> | undefined> = {
+  all: undefined,
+  log: new Set<EventType>(["log", "retry", "unit"]),
+  end: new Set<EventType>(["spawn", "notice", "ask", "ask_closed"]),
+};
+
+/** The channel of one client. */
+export class Watcher extends Channel<LiveEvent> {
+  readonly #types: ReadonlySet<EventType> | undefined;
+  override readonly isPassive: boolean;
+
+  constructor(watched: Watched, ...options: ConstructorParameters<typeof Channel<LiveEvent>>) {
+    super(...options);
+    this.#types = TYPES[watched];
+    this.isPassive = watched === "log";
+  }
+
+  takes(type: EventType): boolean {
+    return this.#types?.has(type) ?? true;
+  }
+
+  override push(event: LiveEvent): void {
+    if (this.takes(event.event)) super.push(event);
+  }
+}
+
+/** The channels of attached clients. */
+export class Watchers extends Set<Watcher> {
+  /** Called after each change. */
+  onChange: (() => void) | undefined;
+
+  /** Whether a client gets events of this type. Others need not be made. */
+  takes(type: EventType): boolean {
+    for (const watcher of this) if (watcher.takes(type)) return true;
+    return false;
+  }
+
+  /** Whether a client follows the run that may send something; not one that reads the log or waits for its end. */
+  get isAttended(): boolean {
+    return [...this].some(({ isPassive }) => !isPassive);
+  }
+
+  override add(channel: Watcher): this {
+    super.add(channel);
+    this.onChange?.();
+    return this;
+  }
+
+  override delete(channel: Watcher): boolean {
+    const had = super.delete(channel);
+    this.onChange?.();
+    return had;
+  }
 }

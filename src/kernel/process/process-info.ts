@@ -1,6 +1,6 @@
 /** The process record, as files and clients see it. */
 
-import { limitsNamed, recordedOptions } from "../../options/process-options.ts";
+import { limitsNamed, recordedOptions } from "../../options/option-list.ts";
 import { RUN_OPTIONS } from "../../options/run-options.ts";
 import { limitsText } from "../../os/program-group.ts";
 import type { OpenAsk } from "../../run/ask-schema.ts";

@@ -22,12 +22,11 @@ import {
   Toolset,
   UserRequests,
 } from "./live-state.ts";
-import { PresentWork, ProcessActivity, ProcessClock } from "./process-activity.ts";
+import { PresentWork, ProcessActivity, ProcessClock, Watchers } from "./process-activity.ts";
 import { procInfoOf } from "./process-info.ts";
 import type { ProcessSpec } from "./process-spec.ts";
 import { initialProgress } from "./run-progress.ts";
 import { Secrets } from "./secrets.ts";
-import { Watchers } from "./watchers.ts";
 
 /**
  * One process: a live run, or a thread of the kernel such as a supervisor. Its private state changes in the methods

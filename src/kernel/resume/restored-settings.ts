@@ -1,7 +1,7 @@
 /** Restores the settings of a resumed run: options, limits, rights and tools. */
 
 import { realOrSame } from "../../lib/inner-path.ts";
-import { budgetOf, restoredOptions } from "../../options/process-options.ts";
+import { budgetOf, restoredOptions } from "../../options/option-list.ts";
 import type { ProcessMeta } from "../../store/runs/schema.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import type { BudgetLimits } from "../budget/budget.ts";

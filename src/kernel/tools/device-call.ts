@@ -64,7 +64,7 @@ export async function callDevice(
     const hits = children.takeHits(proc.uuid);
     if (hits === null) return "";
     // Loaded for the first call that starts a program.
-    const { hitsText } = await import("../budget/limit-hits.ts");
+    const { hitsText } = await import("../budget/program-limits.ts");
     return hitsText(hits, text, proc.spec.opts.limits);
   };
   const notes = async (text: string): Promise<string> =>

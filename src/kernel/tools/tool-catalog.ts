@@ -1,6 +1,6 @@
 /** The tools of a process: those it may use, and those that its model is offered. */
 
-import { recordedOptions } from "../../options/process-options.ts";
+import { recordedOptions } from "../../options/option-list.ts";
 import type { LLMTool, ToolDef } from "../../plugin/index.ts";
 import type { InboxEntry } from "../../store/runs/schema.ts";
 import { READ_MESSAGES, SEND_MESSAGE } from "../../vfs/kernel-paths.ts";

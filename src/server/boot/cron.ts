@@ -6,7 +6,7 @@ import { CRON } from "../../cron/cron-folder.ts";
 import type { CallingRun } from "../../cron/ports.ts";
 import type { Schedules } from "../../cron/schedules.ts";
 import type { ScheduleCaller } from "../../kernel/kernel-ports.ts";
-import { limitsNamed } from "../../options/process-options.ts";
+import { limitsNamed } from "../../options/option-list.ts";
 import { type Schedule, SyscallError } from "../../plugin/index.ts";
 import type { KernelEvents } from "./kernel-events.ts";
 import type { LaterParts, MadeSchedules, SchedulesParts } from "./schedules.ts";

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { z } from "zod";
 import { costOf } from "../../kernel/budget/call-budget.ts";
-import { RedactingFile } from "../../kernel/files/redacting-file.ts";
+import { RedactingFile } from "../../kernel/files/file-grants.ts";
 import { ModelGate } from "../../kernel/llm/model-gate.ts";
 import { NO_RETRY } from "../../kernel/llm/retry.ts";
 import { Secrets } from "../../kernel/process/secrets.ts";

@@ -17,7 +17,7 @@ import { loadSkills, type Skill } from "../../config/skills/skills.ts";
 import type { MountManager } from "../../kernel/mount-manager.ts";
 import type { ProviderChoice } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
-import { limitsNamed } from "../../options/process-options.ts";
+import { limitsNamed } from "../../options/option-list.ts";
 import type { Children } from "../../os/children.ts";
 import type { HostLease, PluginCommand } from "../../plugin/host/lease.ts";
 import type { PluginReport } from "../../plugin/host/report.ts";

@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import type { AttachedImage } from "../../kernel/types.ts";
 import { recordedMode } from "../../lib/ask-modes.ts";
 import { attemptsOf } from "../../lib/check-attempts.ts";
-import { limitsNamed } from "../../options/process-options.ts";
+import { limitsNamed } from "../../options/option-list.ts";
 import { type ImageRef, SyscallError } from "../../plugin/index.ts";
 import type { ReplayRequest, SpawnRequest } from "../../protocol/methods.ts";
 import type { AskVerdict } from "../../run/ask-schema.ts";

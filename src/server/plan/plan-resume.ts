@@ -7,16 +7,14 @@ import { MCP } from "../../config/mcp/mcp.ts";
 import { providerFacts } from "../../kernel/process/process-info.ts";
 import { bareAgent } from "../../kernel/process/process-spec.ts";
 import type { AgentInfo, ProcInfo, ProviderChoice, SpawnOpts } from "../../kernel/types.ts";
-import { optionsOf } from "../../options/option-list.ts";
-import { pickOptions } from "../../options/process-options.ts";
+import { optionsOf, pickOptions } from "../../options/option-list.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { recordedLevel, wasWhole } from "../../sandbox/level.ts";
 import { projectOf } from "../../store/files/data-dir.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import type { Run } from "../records/recorded-run.ts";
-import type { GivenRules } from "./narrowed-servers.ts";
 import { planSpawn, type SpawnPlan, type SpawnPorts } from "./plan-spawn.ts";
-import type { PlacedResume, PlacedSpawn } from "./request-defaults.ts";
+import type { GivenRules, PlacedResume, PlacedSpawn } from "./request-defaults.ts";
 
 /**
  * Plans a resume like a spawn, in the run's own project and with its own provider and model. Trust is the current one.

@@ -32,7 +32,7 @@ import type {
 } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { TAINT_POLICIES } from "../../lib/taint.ts";
-import { processOptions } from "../../options/process-options.ts";
+import { processOptions } from "../../options/option-list.ts";
 import type { HostLease } from "../../plugin/host/lease.ts";
 import { type ListedModel, type OpenContext, SyscallError } from "../../plugin/index.ts";
 import { isLimited, withinParent } from "../../proxy/host-rules.ts";
@@ -40,8 +40,7 @@ import { sandboxText } from "../../sandbox/level.ts";
 import type { SandboxProbe } from "../../sandbox/probe.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import type { Attachments } from "./attachments.ts";
-import { type GivenRules, narrowedServers } from "./narrowed-servers.ts";
-import { type PlacedSpawn, parentUuid } from "./request-defaults.ts";
+import { type GivenRules, narrowedServers, type PlacedSpawn, parentUuid } from "./request-defaults.ts";
 import { boundSecretsOf, runEnvironment } from "./run-environment.ts";
 import {
   readOnlyNotice,

@@ -10,7 +10,7 @@ import type { InitPlan, InitUnitPlan } from "../../kernel/init-manager.ts";
 import type { ChildSpec, SupervisorSpec } from "../../kernel/supervisor/spec.ts";
 import type { DeviceLease, SpawnOpts } from "../../kernel/types.ts";
 import type { Logger } from "../../lib/logger.ts";
-import { limitsNamed } from "../../options/process-options.ts";
+import { limitsNamed } from "../../options/option-list.ts";
 import { Namespace } from "../../vfs/namespace.ts";
 import { planSpawn, type SpawnPorts } from "../plan/plan-spawn.ts";
 import type { PlacedSpawn } from "../plan/request-defaults.ts";

@@ -10,7 +10,7 @@ import type { AgentInfo, SpawnOpts } from "../../kernel/types.ts";
 import { deliveryTarget } from "../../lib/delivery-target.ts";
 import { nearestName } from "../../lib/edit-distance.ts";
 import { stricterTaint } from "../../lib/taint.ts";
-import { limitsNamed } from "../../options/process-options.ts";
+import { limitsNamed } from "../../options/option-list.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { withinParent } from "../../proxy/host-rules.ts";
 import { recordedLevel, wasWhole } from "../../sandbox/level.ts";

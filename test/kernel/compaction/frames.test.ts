@@ -1,6 +1,5 @@
 import { expect, test } from "bun:test";
-import { firstMessage } from "../../../src/kernel/conversation/messages.ts";
-import { summaryMessage } from "../../../src/kernel/conversation/summary.ts";
+import { firstMessage, summaryMessage } from "../../../src/kernel/conversation/messages.ts";
 
 /** What the parts of a summary hold comes from outside: from the model, from files, from other agents. */
 function summary(o: { input?: string; text?: string; tokens?: number }): string {

@@ -15,7 +15,7 @@ import { Secrets } from "../../../src/kernel/process/secrets.ts";
 import { realClock } from "../../../src/lib/clock.ts";
 import type { Children } from "../../../src/os/children.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
-import { CommandKeys } from "../../../src/server/plan/api-key-commands.ts";
+import { CommandKeys } from "../../../src/server/plan/run-environment.ts";
 import { failure } from "../../config/sandbox.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { programsIn } from "../../support/programs.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { narrowedServers } from "../../../src/server/plan/narrowed-servers.ts";
+import { narrowedServers } from "../../../src/server/plan/request-defaults.ts";
 
 const mounts = ["github", "jira"].map((name) => ({ type: "mcp", name }));
 
