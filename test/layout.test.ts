@@ -295,7 +295,7 @@ describe("what only one place may do", () => {
       "src/plugin/host/stock-files.ts",
       "src/cli/commands/demo.ts",
       "src/dashboard/build-page.ts",
-      "src/cli/files/scaffold.ts",
+      "src/cli/files/contract-source.ts",
       "src/cli/system/system.ts",
       "src/cli/system/system-terminal.ts",
       "src/cli/system/system.ts",

@@ -28,8 +28,7 @@ import {
 import { RunningChild, SharedChildren } from "./running-child.ts";
 import { signal } from "./signal.ts";
 import { type Spawned, type SpawnRequest, spawn } from "./spawn.ts";
-import type { Starter } from "./starter.ts";
-import type { Starters } from "./starters.ts";
+import type { Starter, Starters } from "./starter.ts";
 import { type KeepsUnit, type SweptProgram, sweep } from "./sweep.ts";
 import { processTable } from "./this-system.ts";
 

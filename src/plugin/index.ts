@@ -8,7 +8,6 @@
 
 export type * from "./command.ts";
 export * from "./define-plugin.ts";
-export * from "./define-plugin.ts";
 export type * from "./device.ts";
 export type * from "./mount.ts";
 export type * from "./plugin.ts";

@@ -3,7 +3,7 @@
 import { existsSync, readdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { innerPath } from "../lib/inner-path.ts";
-import type { Mount } from "./mount.ts";
+import type { Mount } from "./policy.ts";
 
 export interface Grants {
   /** Files and folders with all that is in them. */

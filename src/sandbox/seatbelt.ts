@@ -1,6 +1,6 @@
 /** The command line of a program that Seatbelt confines, on macOS: `sandbox-exec` with a profile. */
 
-import type { Mount } from "./mount.ts";
+import type { Mount } from "./policy.ts";
 
 /** Devices that programs write, and folders that are not private here. */
 const WRITABLE = ["/dev", "/private/tmp", "/private/var/tmp"];

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { contractSource } from "../../src/cli/files/scaffold.ts";
+import { contractSource } from "../../src/cli/files/contract-source.ts";
 import { eventOf } from "../../src/kernel/llm/answer-reader.ts";
 import { startProgram } from "../../src/os/channel.ts";
 import { PluginHost } from "../../src/plugin/host/host.ts";

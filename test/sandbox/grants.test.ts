@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { grantsOf } from "../../src/sandbox/grants.ts";
-import { bindRead, bindWrite, hidden } from "../../src/sandbox/mount.ts";
+import { bindRead, bindWrite, hidden } from "../../src/sandbox/policy.ts";
 import { seatbeltProfile } from "../../src/sandbox/seatbelt.ts";
 import { Folder } from "../support/folder.ts";
 

@@ -3,8 +3,8 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { bindRead, bindWrite, hidden } from "../../src/sandbox/mount.ts";
-import { refusals, type SandboxView } from "../../src/sandbox/refusals.ts";
+import { bindRead, bindWrite, hidden } from "../../src/sandbox/policy.ts";
+import { refusals, type SandboxView } from "../../src/sandbox/sandbox.ts";
 
 const dir = realpathSync(mkdtempSync(join(tmpdir(), "rnix-refusals-")));
 const project = join(dir, "project");

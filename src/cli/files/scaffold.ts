@@ -1,25 +1,10 @@
 /** Creates the files of `rnix init` and `rnix plugins new`. */
 
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { type Project, prepareProject, type SettingLine } from "../../server/offline-commands.ts";
 import { usageError } from "../exit.ts";
-
-/**
- * The plugin contract as one file that imports nothing. Called as a macro: the build holds its result, for a machine
- * without sources.
- */
-export function contractSource(): string {
-  const index = source("./index.ts");
-  const parts = [...index.matchAll(/^export (?:type )?\* from "(.+)";$/gm)].map(([, file = ""]) =>
-    source(file).replaceAll(/^import [^;]+;\n+/gm, ""),
-  );
-  return [index.slice(0, index.indexOf("\n\n") + 1), ...parts].join("\n");
-}
-
-function source(file: string): string {
-  return readFileSync(new URL(file, new URL("../../plugin/", import.meta.url)), "utf8");
-}
+import { contractSource } from "./contract-source.ts" with { type: "macro" };
 
 interface Written {
   written: string[];

@@ -4,18 +4,25 @@ import { existsSync, lstatSync } from "node:fs";
 import { join } from "node:path";
 import { innerPath } from "../../lib/inner-path.ts";
 import { spawnError } from "../../os/spawn-error.ts";
-import { Starters } from "../../os/starters.ts";
+import { Starters } from "../../os/starter.ts";
 import { type ExecRequest, type ProgramGrants, SyscallError } from "../../plugin/index.ts";
-import { findRulePaths, type RulePaths } from "../../sandbox/file-rules.ts";
+import { type FileRule, type FileRules, findRulePaths, type RulePaths } from "../../sandbox/file-rules.ts";
 import { hasNamespaces, type Sandbox, TEMPORARY } from "../../sandbox/level.ts";
-import type { Mount } from "../../sandbox/mount.ts";
-import { BINARY_DIR, protectedPaths, type SandboxScope, surroundings } from "../../sandbox/policy.ts";
-import { refusals, type SandboxView } from "../../sandbox/refusals.ts";
+import {
+  BINARY_DIR,
+  type Mount,
+  protectedPaths,
+  type SandboxScope,
+  surroundings,
+} from "../../sandbox/policy.ts";
 import type { NamespaceOptions, RunNamespace, StartJoined } from "../../sandbox/run-namespace.ts";
-import { sandboxed } from "../../sandbox/sandbox.ts";
+import { refusals, type SandboxView, sandboxed } from "../../sandbox/sandbox.ts";
 import { STARTER } from "../../sandbox/starter-mode.ts";
 import type { KernelPorts } from "../kernel-ports.ts";
-import { fileRules } from "../permission/file-rules.ts";
+import { textsOf } from "../permission/coverage.ts";
+import { type PathSegments, segments } from "../permission/glob.ts";
+import type { Permissions } from "../permission/permissions.ts";
+import type { Rule } from "../permission/rule.ts";
 import type { Process } from "../process/process.ts";
 
 type Confinable = Pick<ExecRequest, "argv" | "cwd" | "env">;
@@ -218,4 +225,58 @@ function requireProgram({
   const { PATH = "" } = env;
   if (Bun.which(argv[0] ?? "", { PATH, cwd }) !== null && existsSync(cwd)) return;
   throw spawnError(Object.assign(new Error("ENOENT"), { code: "ENOENT" }), argv, cwd, PATH);
+}
+
+type PatternRule = Rule & { kind: "pattern" };
+
+function fileRules({ denials, limits, facts }: Permissions["overFiles"]): FileRules {
+  const target = (path: string): PathSegments => {
+    const inner = innerPath(facts.projectDir ?? "/", path);
+    return { absolute: segments(path), relative: inner === null ? null : segments(inner) };
+  };
+  const writing = new Set(facts.tools.filter(({ readOnly }) => readOnly !== true).map(({ name }) => name));
+  const isWriting = (rule: Rule): rule is PatternRule => isPattern(rule) && writing.has(rule.name);
+  const allowing = limits.map((layer) => layer.filter(isWriting));
+  return {
+    hidden: denials
+      .filter(isPattern)
+      .filter(({ name }) => name === "Read")
+      .map((rule) => denying(rule, target)),
+    kept: denials.filter(isWriting).map((rule) => denying(rule, target)),
+    lifted: allowing.every((layer) => layer.length > 0) ? lifting(allowing, target) : null,
+  };
+}
+
+function denying({ text, path }: PatternRule, target: (path: string) => PathSegments): FileRule {
+  return {
+    text,
+    covers: (file) => path.denies(target(file)),
+    coversAll: (folder) => path.endsInAll && path.denies(target(folder)),
+    reaches: (folder) => path.mayDenyBelow(target(folder)),
+    isAnchored: path.isAnchored,
+    root: path.root?.dir ?? null,
+  };
+}
+
+/** A rule of every list must name the protected path: one that begins with a wildcard does not. */
+function lifting(
+  layers: readonly (readonly PatternRule[])[],
+  target: (path: string) => PathSegments,
+): FileRule {
+  const every = (path: string, fits: (rule: PatternRule, at: PathSegments) => boolean): boolean => {
+    const at = target(path);
+    return layers.every((layer) => layer.some((rule) => rule.path.begins(at) && fits(rule, at)));
+  };
+  return {
+    text: layers.flatMap(textsOf).join(", "),
+    covers: (file) => every(file, ({ path }, at) => path.covers(at)),
+    coversAll: (folder) => every(folder, ({ path }, at) => path.endsInAll && path.covers(at)),
+    reaches: (folder) => every(folder, ({ path }, at) => path.coversBelow(at)),
+    isAnchored: true,
+    root: null,
+  };
+}
+
+function isPattern(rule: Rule): rule is PatternRule {
+  return rule.kind === "pattern";
 }

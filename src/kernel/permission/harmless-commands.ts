@@ -11,8 +11,7 @@ import {
 import { whyOf } from "./command-kinds.ts";
 import { harmlessProgram, isVersionOnly, type Program, type Value } from "./harmless-programs.ts";
 import { evaluatingBuiltin, mayEvaluateCode } from "./shell-builtins.ts";
-import { readOf } from "./shell-read.ts";
-import { parseCommandLine, writesFile } from "./shell-words.ts";
+import { parseCommandLine, readOf, writesFile } from "./shell-words.ts";
 import { linksListed, mayBeOption, maySplit, type Variables } from "./word-values.ts";
 
 /** Files that a command reads. `lists`: it prints only names of them. */

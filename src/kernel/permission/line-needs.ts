@@ -8,7 +8,7 @@ import { effectOf, type Reads } from "./harmless-commands.ts";
 import { linksBelow } from "./links-below.ts";
 import { settingThatActs } from "./repository-programs.ts";
 import { mayEvaluateCode } from "./shell-builtins.ts";
-import { isUnread, readOf } from "./shell-read.ts";
+import { isUnread, readOf } from "./shell-words.ts";
 import {
   fileOf,
   handsNames,

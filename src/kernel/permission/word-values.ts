@@ -1,7 +1,7 @@
 /** What the words of a command line may become: files, options, the values of its variables. */
 
 import { beginsAsOption, isExpanded, MARK, type SimpleCommand, type Word } from "../../shell/lexer.ts";
-import { readOf } from "./shell-read.ts";
+import { readOf } from "./shell-words.ts";
 
 const NAME = `${MARK.variable}([^${MARK.variable}]*)${MARK.variable}`;
 const LISTED = `${MARK.substitution}(\\d+)${MARK.substitution}`;
