@@ -3,6 +3,7 @@
 import { type Code, SyscallError } from "rnix/plugin";
 import { throwIfAborted } from "../_lib/cancelled.ts";
 import type { FetchedPage } from "./fetch-page.ts";
+import { pageProgram } from "./page-program.ts";
 import type { PageText } from "./page-text.ts";
 
 export type FromPageWorker = { page: PageText } | { code: Code; message: string };
@@ -29,8 +30,4 @@ export async function readPage(page: FetchedPage, signal: AbortSignal): Promise<
     signal.removeEventListener("abort", abort);
     worker.terminate();
   }
-}
-
-async function pageProgram(): Promise<string> {
-  return new URL("./page-worker.ts", import.meta.url).href;
 }
