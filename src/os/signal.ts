@@ -25,14 +25,18 @@ const SLICE_MS = 3;
 
 /**
  * Kills processes as soon as each is found, repeatedly for a few milliseconds: a program that forks and exits within
- * 0.2 ms escapes a complete list. `kill` returns null for a process that it spares. Returns the killed ones of the last
- * scan.
+ * 0.2 ms escapes a complete list. One that had exited when it was looked at has its child in the next list, so a scan
+ * counts as the last only if it saw no process that is new since the one before. `kill` returns null for a process
+ * that it spares. Returns the killed ones of the last scan.
  */
 export function killRepeatedly<T>(list: () => readonly number[], kill: (pid: number) => T | null): T[] {
   const end = performance.now() + SLICE_MS;
-  for (;;) {
-    const killed = list().flatMap((pid) => kill(pid) ?? []);
-    if (killed.length === 0 || performance.now() > end) return killed;
+  for (let before = new Set<number>(); ; ) {
+    const pids = list();
+    const killed = pids.flatMap((pid) => kill(pid) ?? []);
+    const isLast = killed.length === 0 && pids.every((pid) => before.has(pid));
+    if (isLast || performance.now() > end) return killed;
+    before = new Set(pids);
   }
 }
 
