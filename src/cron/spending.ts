@@ -1,6 +1,6 @@
 /** What a job may still use today. */
 
-import { dayOf, localZone } from "../lib/time-zone.ts";
+import { dayOf, isoOf, localZone } from "../lib/time-zone.ts";
 import type { LedgerRow } from "../plugin/index.ts";
 import type { StoredJob } from "./job.ts";
 import type { Ledger } from "./ledger.ts";
@@ -40,13 +40,19 @@ export function spentToday(
   return { ...left, over };
 }
 
+/** Instants that are further apart are not on one day, in any zone and however their texts are written. */
+const NEAR_MS = 48 * 60 * 60 * 1000;
+
 /** What the job's runs have used on the day of this instant. */
 export function usedOnDay(job: StoredJob, ledger: Ledger, at: number): { tokens: number; cost: number } {
   const zone = ("tz" in job.trigger ? job.trigger.tz : undefined) ?? localZone();
   const day = dayOf(at, zone);
+  // A job may have thousands of rows, and the date of an instant takes microseconds: texts are compared first.
+  const [from, to] = [isoOf(at - NEAR_MS), isoOf(at + NEAR_MS)];
   const used = { tokens: 0, cost: 0 };
   for (const row of ledger.rows(job.id)) {
-    if (row.started === null || dayOf(Date.parse(row.started), zone) !== day) continue;
+    if (row.started === null || row.started < from || row.started > to) continue;
+    if (dayOf(Date.parse(row.started), zone) !== day) continue;
     // A parked run goes on some time, with all that it may use.
     const held = row.state === "parked" ? row.reserved : undefined;
     used.tokens += Math.max(row.tokens_used, held?.tokens ?? 0);

@@ -86,10 +86,11 @@ export class StartedRuns {
 }
 
 function newestOf(job: StoredJob, ledger: Ledger, isBegun: (row: LedgerRow) => boolean): Started | undefined {
-  const begun = ledger
-    .rows(job.id)
-    .filter((row) => row.started !== null && (row.state !== "running" || isBegun(row)));
-  const newest = begun.sort(byInstant).at(-1);
+  let newest: LedgerRow | undefined;
+  for (const row of ledger.rows(job.id)) {
+    const hasBegun = row.started !== null && (row.state !== "running" || isBegun(row));
+    if (hasBegun && (!newest || byInstant(row, newest) >= 0)) newest = row;
+  }
   if (!newest?.started) return undefined;
   const { due, attempt, started } = newest;
   const { tokens, cost } = usedOnDay(job, ledger, Date.parse(started));
