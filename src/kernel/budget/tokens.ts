@@ -1,7 +1,6 @@
-/** Adds up tokens, and estimates those of a request. */
+/** Estimates the tokens of a request. */
 
-import type { ImageRef, LLMRequest, LLMTool, Message, Usage } from "../../plugin/index.ts";
-import { addUsage, noUsage, subtractUsage } from "../../run/usage.ts";
+import type { ImageRef, LLMRequest, LLMTool, Message } from "../../plugin/index.ts";
 
 /** The input of a model request. Images count by their size, so references are enough. */
 export interface RequestInput extends Pick<LLMRequest, "model" | "system_prompt" | "tools"> {
@@ -86,39 +85,3 @@ const MESSAGE_OVERHEAD = 4;
 const PIXELS_PER_TOKEN = 750;
 const MIN_IMAGE = 85;
 const MAX_IMAGE = 1600;
-
-/** Adds up the usage of one call's attempts. The last report of each attempt counts. */
-export class AttemptUsage {
-  #before = noUsage();
-  #attempt = noUsage();
-  /** The attempts before the last that are not charged yet. */
-  #earlier: Usage[] = [];
-
-  report(usage: Usage): void {
-    this.#attempt = usage;
-  }
-
-  nextAttempt(): void {
-    this.#before = this.total();
-    this.#earlier.push(this.#attempt);
-    this.#attempt = noUsage();
-  }
-
-  /** The usage of the last attempt alone. */
-  get attempt(): Readonly<Usage> {
-    return this.#attempt;
-  }
-
-  total(): Usage {
-    const total = { ...this.#before };
-    addUsage(total, this.#attempt);
-    return total;
-  }
-
-  /** Parts what is charged now into its attempts: each has the price of its own length. */
-  charge(used: Usage): Usage[] {
-    const earlier = this.#earlier;
-    this.#earlier = [];
-    return [...earlier, earlier.reduce(subtractUsage, used)];
-  }
-}

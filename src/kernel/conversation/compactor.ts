@@ -6,7 +6,6 @@ import type { Compaction, SoFar } from "../../store/runs/schema.ts";
 import { RunError, recordOrFail } from "../errors/kernel-errors.ts";
 import type { ModelRequest } from "../llm/model-device.ts";
 import type { Process } from "../process/process.ts";
-import { usageSoFar } from "../process/step-record.ts";
 import type { Io } from "../tiers/io.ts";
 import type { AppliedCompaction, Limits, ProviderChoice } from "../types.ts";
 
@@ -101,7 +100,7 @@ export class Compactor {
   async #apply(compaction: Compaction, step: number): Promise<void> {
     const proc = this.#proc;
     const { ts } = compaction;
-    const so_far: SoFar = usageSoFar(proc);
+    const so_far: SoFar = proc.usageSoFar;
     recordOrFail(() => proc.record.journal({ t: "compact", step, ts, compaction, so_far }));
     await this.#parts.ctx.compact(proc, compaction);
     proc.run.contextTokens = compaction.tokens_after;

@@ -3,10 +3,10 @@
 import { firstLine } from "../../lib/call-title.ts";
 import type { LLMEvent } from "../../plugin/index.ts";
 import type { Activity, LiveEvent } from "../../run/live-event.ts";
+import type { CallCharge } from "../budget/call-budget.ts";
 import type { Process } from "../process/process.ts";
 import type { Core } from "../tiers/core.ts";
 import type { ProgramToolCalls } from "../tools/program-tool-calls.ts";
-import type { CallCharge } from "./call-charge.ts";
 import type { SlotWait } from "./key-limiter.ts";
 import type { GateObserver, Retry, SlotLease } from "./model-gate.ts";
 import { NO_RETRY, type RetryLimits, retryLimitsOf } from "./retry.ts";

@@ -3,13 +3,18 @@
 import { sleep } from "../../lib/cancellation.ts";
 import { type Effort, type LLMAnswer, SyscallError, type Usage } from "../../plugin/index.ts";
 import { noUsage } from "../../run/usage.ts";
-import { type BudgetShortage, type CallBudget, reserveCall, reserveTurn } from "../budget/call-budget.ts";
+import {
+  type BudgetShortage,
+  type CallBudget,
+  CallCharge,
+  reserveCall,
+  reserveTurn,
+} from "../budget/call-budget.ts";
 import { RunError } from "../errors/kernel-errors.ts";
 import type { Process } from "../process/process.ts";
 import type { Io } from "../tiers/io.ts";
 import { ProgramToolCalls, type ProgramTurn } from "../tools/program-tool-calls.ts";
 import type { ProviderChoice, SuspendCause } from "../types.ts";
-import { CallCharge } from "./call-charge.ts";
 import { CallProgress, type ReportedCall } from "./call-progress.ts";
 import { Fallback } from "./fallback.ts";
 import { ModelDeviceFile, type ModelRequest } from "./model-device.ts";

@@ -9,11 +9,10 @@ import {
   type Usage,
 } from "../../plugin/index.ts";
 import { addUsage, noUsage } from "../../run/usage.ts";
-import { reserveCall } from "../budget/call-budget.ts";
+import { CallCharge, reserveCall } from "../budget/call-budget.ts";
 import type { ProcessEvents } from "../events/process-events.ts";
 import type { FileSystem } from "../file-system.ts";
 import type { Process } from "../process/process.ts";
-import { CallCharge } from "./call-charge.ts";
 import type { ModelRequest } from "./model-device.ts";
 import { ModelDeviceFile } from "./model-device.ts";
 import type { ModelGate } from "./model-gate.ts";

@@ -12,13 +12,12 @@ import { userText } from "../ipc/inboxes.ts";
 import { type AnswerEvents, ModelCall } from "../llm/model-call.ts";
 import type { Process } from "../process/process.ts";
 import type { OpenStep } from "../process/run-progress.ts";
-import type { FinishedStep } from "../process/step-record.ts";
 import { broken, type RunOutcome } from "../process/verdict.ts";
 import type { Processes } from "../tiers/processes.ts";
 import type { ProgramTurn } from "../tools/program-tool-calls.ts";
 import { runToolCalls } from "../tools/tool-calls.ts";
 import { Checks } from "./checks.ts";
-import { LoopGuard, NextRequest, StepRecorder } from "./step.ts";
+import { type FinishedStep, LoopGuard, NextRequest, StepRecorder } from "./step.ts";
 import { FinalAnswer, TurnEnd } from "./turn-end.ts";
 
 /**

@@ -9,9 +9,9 @@ import type { WorkflowPart } from "../../workflows/script.ts";
 import type { ChildAgents } from "../agents/child-agents.ts";
 import { recordOrFail } from "../errors/kernel-errors.ts";
 import type { Process } from "../process/process.ts";
-import { stepRecord, usageSoFar } from "../process/step-record.ts";
 import type { Processes } from "../tiers/processes.ts";
 import type { ChildRequest, ProcInfo } from "../types.ts";
+import { stepRecord } from "./step.ts";
 
 export type ScriptParts = Processes & { agents(): ChildAgents };
 
@@ -27,7 +27,7 @@ export function beginStep({ clock }: ScriptParts, proc: Process, o: { served?: t
       ts,
       message: { role: "assistant", content: "" },
       usage: noUsage(),
-      so_far: usageSoFar(proc),
+      so_far: proc.usageSoFar,
       messages: [...proc.conversation.unrecorded],
       ...o,
     }),

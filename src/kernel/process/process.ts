@@ -8,7 +8,7 @@ import { type ChecklistItem, SyscallError } from "../../plugin/index.ts";
 import type { AskVerdict, OpenAsk } from "../../run/ask-schema.ts";
 import type { Activity } from "../../run/live-event.ts";
 import type { RunWriter } from "../../store/runs/run-store.ts";
-import type { ChildResult, ProcInfo } from "../../store/runs/schema.ts";
+import type { ChildResult, ProcInfo, SoFar } from "../../store/runs/schema.ts";
 import { FdTable } from "../../vfs/namespace.ts";
 import type { FileGrant } from "../permission/file-grant.ts";
 import type { Permissions } from "../permission/permissions.ts";
@@ -173,6 +173,18 @@ export class Process {
   /** Running time in ms, without paused time. Deadlines count it. */
   get elapsedMs(): number {
     return this.#endedAtMs === null ? this.clock.monotonic() : this.#endedElapsedMs;
+  }
+
+  /** What it and its children have used, as its records say it. */
+  get usageSoFar(): SoFar {
+    const { corrections } = this.run;
+    return {
+      tokens_used: this.tokensUsed,
+      cost_usd: this.costUsd,
+      steps_used: this.spec.budget.steps,
+      elapsed_ms: Math.round(this.elapsedMs),
+      ...(corrections > 0 && { corrections }),
+    };
   }
 
   /** Ms since the spawn, with paused and suspended time. Syscall events use it. */
