@@ -3,7 +3,6 @@
 import { type ModelPrice, SyscallError, type TokenPrice, type Usage } from "../../plugin/index.ts";
 import { addUsage, noUsage, subtractUsage } from "../../run/usage.ts";
 import { recordOrFail } from "../errors/kernel-errors.ts";
-import type { Process } from "../process/process.ts";
 import type { Core } from "../tiers/core.ts";
 import type { PaidRequest, ProviderChoice, SpawnOpts } from "../types.ts";
 import { type BudgetUsage, TreeBudget } from "./budget.ts";
@@ -239,12 +238,19 @@ function midnight(ms: number): number {
   return new Date(ms).setHours(0, 0, 0, 0);
 }
 
+/** The process that pays for a model call. */
+interface Payer {
+  readonly run: { readonly usage: Usage };
+  readonly model: { readonly provider: ProviderChoice };
+}
+
 /**
  * What the attempts of one model call use, and what is charged of it: to the process, and to the budget reserved for
  * each step. It is charged also if the call fails.
  */
 export class CallCharge {
-  readonly #proc: Process;
+  /** The usage of the process. */
+  readonly #usage: Usage;
   /** The provider of this call. After a failure, the process may have another one. */
   readonly #provider: ProviderChoice;
   readonly #used = new AttemptUsage();
@@ -252,9 +258,9 @@ export class CallCharge {
   readonly #paid = noUsage();
   #budget: CallBudget | undefined;
 
-  constructor(proc: Process, budget: CallBudget) {
-    this.#proc = proc;
-    this.#provider = proc.model.provider;
+  constructor({ run, model }: Payer, budget: CallBudget) {
+    this.#usage = run.usage;
+    this.#provider = model.provider;
     this.#budget = budget;
   }
 
@@ -293,7 +299,7 @@ export class CallCharge {
     this.#budget = undefined;
     const cost_usd = this.#costOf(used);
     addUsage(this.#paid, { ...used, cost_usd });
-    addUsage(this.#proc.run.usage, used);
+    addUsage(this.#usage, used);
     const tokens = used.input_tokens + used.output_tokens;
     budget.pay(tokens === 0 ? used : { ...used, cost_usd }, steps);
     return { provider, used, cost_usd, isNew: true };
