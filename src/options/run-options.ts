@@ -60,7 +60,7 @@ export const RUN_OPTIONS = {
     kind: "limit",
     flag: "budget",
     hint: "TOKENS",
-    setting: { ...run("count", null, "tokens of a run and its children, then exit 2"), unlimited: true },
+    setting: run("count", null, "tokens of a run and its children, then exit 2"),
     limits: "tokens",
     agent: true,
     init: true,
@@ -74,7 +74,7 @@ export const RUN_OPTIONS = {
   max_cost: {
     kind: "limit",
     hint: "USD",
-    setting: { ...run("dollars", null, "cost of a run and its children, then exit 2"), unlimited: true },
+    setting: run("dollars", null, "cost of a run and its children, then exit 2"),
     limits: "cost",
     agent: true,
     init: true,

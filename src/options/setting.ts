@@ -26,10 +26,25 @@ export interface Setting extends Bounds {
   smaller?: "is not safer";
 }
 
-export function run(measure: Bounds["measure"], value: number | null, about: string) {
-  return { measure, default: value, about, scope: "run" } as const;
+type SettingOf<Scope, Value> = {
+  readonly measure: Measure;
+  readonly default: Value;
+  readonly about: string;
+  readonly scope: Scope;
+};
+
+/** A setting of a run. One whose default is null, no limit, may be written as `unlimited` too. */
+export function run(
+  measure: Measure,
+  value: null,
+  about: string,
+): SettingOf<"run", null> & { readonly unlimited: true };
+export function run(measure: Measure, value: number, about: string): SettingOf<"run", number>;
+export function run(measure: Measure, value: number | null, about: string): SettingOf<"run", number | null> {
+  return { measure, default: value, about, scope: "run", ...(value === null && { unlimited: true }) };
 }
 
-export function user(measure: Bounds["measure"], value: number | null, about: string) {
-  return { measure, default: value, about, scope: "user" } as const;
+/** A setting of the user. */
+export function user(measure: Measure, value: number, about: string): SettingOf<"user", number> {
+  return { measure, default: value, about, scope: "user" };
 }

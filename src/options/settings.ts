@@ -16,20 +16,13 @@ const GIB = 1024 * MIB;
  */
 export const SETTINGS = {
   ...OPTION_SETTINGS,
-  tokens_per_day: {
-    ...run("count", null, "tokens of all runs of a project from midnight on, then exit 2"),
-    unlimited: true,
-  },
-  cost_per_day: {
-    ...run("dollars", null, "cost of all runs of a project from midnight on, then exit 2"),
-    unlimited: true,
-  },
+  tokens_per_day: run("count", null, "tokens of all runs of a project from midnight on, then exit 2"),
+  cost_per_day: run("dollars", null, "cost of all runs of a project from midnight on, then exit 2"),
   model_timeout: run("duration", 10 * MIN, "one model call, without waits between retries"),
   model_idle_timeout: run("duration", 2 * MIN, "silence within a model call"),
   model_retry_time: { ...run("duration", 5 * MIN, "how long a failed model call is retried"), none: true },
   model_retries: {
     ...run("count", null, "retries of a model call within that time"),
-    unlimited: true,
     none: true,
     max: 100,
   },
