@@ -43,9 +43,12 @@ export interface RunOption {
   agent?: true;
   /** It is a key of a supervisor's child in init.yaml. */
   init?: true;
-  /** The process has it: as requested, else as its agent, the parent of one that is inherited, or the settings say. */
+  /** A process has it. The value comes from the request, else the agent, else the parent if inherited, else the settings. */
   process?: true;
-  /** A child has its parent's, unless its request or its agent says otherwise. */
+  /**
+   * A child has its parent's value, or a stricter one of its request or agent: the smaller number. What is stricter for
+   * another kind of value, `inheritedOptions` of src/kernel/lifetime/spawn-limits.ts says.
+   */
   inherited?: true;
   /** What it limits. A child's is taken out of its parent's. */
   limits?: "tokens" | "cost" | "steps" | "timeMs";

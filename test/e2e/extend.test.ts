@@ -217,10 +217,12 @@ export default defineCommand({
   expect((await run("tools")).stdout).toMatch(/^Echo .*\n(.*\n)*OwnPid /m);
   expect((await run("config")).stdout).toMatch(/patience.*5m/);
 
-  // The new option comes from a flag, an agent or a setting; a child inherits it, and a resume restores it.
+  // The new option comes from a flag, an agent or a setting. A child inherits or narrows it, and a resume restores it.
   await machine.play({
     parent: [calls(["Agent", { intent: "child" }]), says("done"), says("again")],
     child: [says("helped")],
+    narrow: [calls(["Agent", { intent: "below", agent: "eager" }]), says("done")],
+    below: [says("helped")],
     plain: [says("done")],
     eager: [says("done")],
   });
@@ -239,6 +241,7 @@ export default defineCommand({
   expect(await shown("spawn", "plain")).toEqual({ plain: 2 });
   expect(await shown("spawn", "eager", "--agent", "eager")).toMatchObject({ eager: 5 });
   expect(await shown("spawn", "parent", "--fervor", "7")).toMatchObject({ parent: 7, child: 7 });
+  expect(await shown("spawn", "narrow", "--fervor", "3")).toMatchObject({ narrow: 3, below: 3 });
   const parent = (await run("ps", "-a")).stdout.match(/^ *(\d+).* parent/m)?.[1] ?? "";
   expect(await shown("resume", parent, "go on")).toMatchObject({ parent: 7 });
   expect((await run("show", parent)).stdout).toMatch(/fervor +7/);

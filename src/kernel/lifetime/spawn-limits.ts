@@ -2,7 +2,15 @@
 
 import { isWithin, realOrSame } from "../../lib/inner-path.ts";
 import { stricterTaint } from "../../lib/taint.ts";
-import { budgetOf, keyOf, OPTION_NAMES, objectOf, optionOf } from "../../options/option-list.ts";
+import {
+  budgetOf,
+  keyOf,
+  namesWith,
+  OPTION_NAMES,
+  objectOf,
+  optionOf,
+  pickOptions,
+} from "../../options/option-list.ts";
 import type { ProcessOptions } from "../../options/option-types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { withinParent } from "../../proxy/host-rules.ts";
@@ -79,7 +87,7 @@ export function limitsOf(kind: ProcessKind, agent: AgentInfo, opts: SpawnOpts): 
   };
 }
 
-/** Its other options: as requested, else as its agent, the parent of an inherited one, or the settings say. */
+/** The process's other options: of the request, else of its agent, else of its parent if inherited, else of the settings. */
 export function settledOptions(
   agent: AgentInfo,
   opts: SpawnOpts,
@@ -94,16 +102,30 @@ export function settledOptions(
       (setting && Reflect.get(opts.limits, keyOf(name)));
     return [[name, value] as const];
   });
-  const own = { ...objectOf<ProcessOptions>(settled) };
-  const network = withinParent(parent?.spec.opts.network, opts.network ?? own.network);
-  const taint = parent && stricterTaint(parent.spec.opts.taint, opts.taint ?? own.taint);
+  const own = objectOf<ProcessOptions>(settled);
+  const above = parent?.spec.opts;
+  const narrowed = above && inheritedOptions(above, { ...own, ...pickOptions(opts, INHERITED) });
   // A chat ends when the user ends it: no attempt is left for a failed check.
-  return {
-    ...own,
-    ...(network && { network }),
-    ...(taint && { taint }),
-    ...(opts.chat && { check_attempts: 1 }),
+  return { ...own, ...narrowed, ...(opts.chat && { check_attempts: 1 }) };
+}
+
+const INHERITED = namesWith({ inherited: true });
+
+/** The inherited options of a child, none of which allows more than its parent's. */
+function inheritedOptions(parent: ProcessOptions, own: ProcessOptions): ProcessOptions {
+  const narrowed: ProcessOptions = {
+    network: withinParent(parent.network, own.network),
+    taint: stricterTaint(parent.taint, own.taint),
   };
+  const values = INHERITED.map(
+    (name) => [name, narrowed[name] ?? smallerOf(parent[name], own[name])] as const,
+  );
+  return objectOf(values.filter(([, value]) => value !== undefined));
+}
+
+/** The smaller number; of other values the child's own. */
+function smallerOf(parent: unknown, own: unknown): unknown {
+  return typeof parent === "number" && typeof own === "number" ? Math.min(parent, own) : (own ?? parent);
 }
 
 /** A cost limit requires a known price. */
