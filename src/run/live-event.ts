@@ -130,7 +130,7 @@ export type LiveEvent =
   /** The process, or one below it, asks a person. */
   | { event: "ask"; ask: LiveAsk }
   /** The question is over. Without a verdict its call has ended, or, if `parked`, its run is suspended and keeps it. */
-  | { event: "ask_closed"; ask: LiveAsk; verdict: AskVerdict | null; parked?: boolean }
+  | { event: "ask_closed"; ask: LiveAsk; verdict: AskVerdict | null; parked?: true }
   | { event: "complete"; info: ProcInfo };
 
 /** A question to a person, with the process that asks it. */

@@ -300,7 +300,12 @@ export class Asks {
       if (ask.call_id !== null) this.#ports.waiting.end(proc, ask.call_id);
       this.#open.end(ask.id, "it was withdrawn, because its call ended");
     }
-    this.#emit(proc, { event: "ask_closed", ask: liveAsk(proc, ask), verdict: null, parked: isKept });
+    this.#emit(proc, {
+      event: "ask_closed",
+      ask: liveAsk(proc, ask),
+      verdict: null,
+      ...(isKept && { parked: true }),
+    });
   }
 
   /** The person has not answered in time: the policy decides. */

@@ -31,14 +31,11 @@ export function toStreamEvent(ref: ProcRef, event: LiveEvent, dropped = 0): Stre
     case "ask":
       return { type: "ask_user", payload: askOf(event.ask) };
     case "ask_closed": {
-      const { verdict, by = null, via, text } = event.verdict ?? { verdict: null };
-      const { pid, uuid, ask } = event.ask;
-      const said = {
-        ...(via && { via }),
-        ...(text && { text }),
-        ...(event.parked && { parked: true as const }),
-      };
-      return { type: "ask_closed", payload: { pid, uuid, request_id: ask.id, verdict, by, ...said } };
+      const { event: type, ask: asking, verdict: given, ...state } = event;
+      const { verdict, by = null, via, text } = given ?? { verdict: null };
+      const { pid, uuid, ask } = asking;
+      const answer = { verdict, by, ...(via && { via }), ...(text && { text }) };
+      return { type, payload: { pid, uuid, request_id: ask.id, ...answer, ...state } };
     }
     default:
       return { type: "progress", payload: { ...event, ...ref } };
@@ -47,9 +44,8 @@ export function toStreamEvent(ref: ProcRef, event: LiveEvent, dropped = 0): Stre
 
 /** A question in the form of the protocol. */
 export function askOf({ pid, uuid, agent, depth, intent, ask }: LiveAsk): AskUser {
-  const { id, kind, step, call_id, asked_at_ms, until_ms, call, questions } = ask;
-  const asked = { step, call_id, asked_at_ms, until_ms, call, questions };
-  return { request_id: id, kind, pid, uuid, agent, depth, intent, ...asked };
+  const { id, answers: _, answered_by: __, ...asked } = ask;
+  return { request_id: id, pid, uuid, agent, depth, intent, ...asked };
 }
 
 /** `because` says why this provider was taken; it is known to the spawn itself only. */
