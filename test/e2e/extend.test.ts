@@ -266,8 +266,9 @@ export default defineCommand({
   ]);
   expect((await run("cron", "show", "own")).stdout).toMatch(/policies +calm 2h/);
 
-  // The new event is in the log of the ended run, and in the stream of its events.
+  // The new event is in the log of the ended run, in what a search finds, and in the stream of its events.
   expect((await run("log", parent)).stdout).toContain("look here");
+  expect((await run("memory", "search", "look", "here")).stdout).toContain("look here");
   const client = await RawClient.connect(machine.socket);
   await client.ask("run_events", { pid: Number(parent), cwd: machine.project });
   const events = [await client.line()];

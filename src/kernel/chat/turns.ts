@@ -5,7 +5,7 @@ import { formatDuration } from "../../lib/duration.ts";
 import type { Message } from "../../plugin/index.ts";
 import type { InboxEntry } from "../../store/runs/schema.ts";
 import { asUserMessage } from "../ipc/inbox.ts";
-import { CUT_ANSWER, stepText } from "../ipc/inboxes.ts";
+import { CUT_ANSWER, inboxText } from "../ipc/inboxes.ts";
 import type { Process } from "../process/process.ts";
 import type { Io } from "../tiers/io.ts";
 import { hasCorrespondent } from "../tools/tool-catalog.ts";
@@ -91,7 +91,7 @@ export class Turns {
     const proc = this.#proc;
     const saysCut = proc.run.answerCut;
     proc.run.answerCut = false;
-    const text = saysCut ? `${CUT_ANSWER}\n${stepText(entries)}` : stepText(entries);
+    const text = saysCut ? `${CUT_ANSWER}\n${inboxText(entries)}` : inboxText(entries);
     const images = entries.flatMap((entry) => (entry.kind === "input" ? (entry.images ?? []) : []));
     const message: Message = { role: "user", content: text, ...(images.length > 0 && { images }) };
     await ctx.append(proc, message);

@@ -74,7 +74,7 @@ export class Inboxes implements ResourceHolder {
  * The text of another agent is in a frame that names its sender and that the text can't close, so that it is not mistaken
  * for the user's words.
  */
-export function stepText(entries: readonly InboxEntry[]): string {
+export function inboxText(entries: readonly InboxEntry[]): string {
   const messages = entries.filter((entry) => entry.kind === "message");
   const texts = messages.length > 0 ? [reminder(introduction(messages))] : [];
   for (const [index, entry] of entries.entries()) {

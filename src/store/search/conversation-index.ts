@@ -11,7 +11,7 @@ import { STEPS } from "../runs/run-files.ts";
 import { RunRecords } from "../runs/run-records.ts";
 import type { ProcInfo } from "../runs/schema.ts";
 import type { QueryWord } from "./query.ts";
-import { stepText } from "./step-text.ts";
+import { searchedText } from "./step-text.ts";
 import { TextDatabase } from "./text-database.ts";
 import type { IndexText, TextFilter, TextHit, TextIndex } from "./text-index.ts";
 
@@ -157,7 +157,7 @@ export class ConversationIndex {
     let isWhole = true;
     const take = (at: number, bytes: Uint8Array): void => {
       to = at + bytes.length + 1;
-      const step = seal.isSealed(STEPS, bytes) ? stepText(new TextDecoder().decode(bytes)) : null;
+      const step = seal.isSealed(STEPS, bytes) ? searchedText(new TextDecoder().decode(bytes)) : null;
       if (!step) return;
       texts.push({
         id: String(step.step),
@@ -228,7 +228,7 @@ export class ConversationIndex {
     const [at = 0, length = 0] = data.split(" ").map(Number);
     const bytes = this.#bytesOf(source, at, length);
     if (!bytes || !this.#key.sealOf(`run ${source}`).isSealed(STEPS, bytes)) return undefined;
-    const step = stepText(new TextDecoder().decode(bytes));
+    const step = searchedText(new TextDecoder().decode(bytes));
     return step && String(step.step) === id ? step.text : undefined;
   }
 

@@ -7,7 +7,7 @@ const MAX_STEP_CHARS = 65_536;
 const MAX_RESULT_CHARS = 4_096;
 const MAX_INPUT_CHARS = 4_096;
 
-/** What of a line of steps.jsonl is searched. */
+/** The searched part of a line of steps.jsonl. */
 const SearchedStep = z.object({
   step: z.number(),
   ts: z.string(),
@@ -20,23 +20,25 @@ const SearchedStep = z.object({
       error: z.string().nullable(),
     }),
   ),
+  /** Events that the record keeps as they are: those with a text of their own. */
+  entries: z.array(z.object({ text: z.string().optional() })).default([]),
   /** In a fork, the run that made the step: a search finds it there. */
   origin_uuid: z.string().optional(),
 });
 
-export interface StepText {
+export interface SearchedText {
   step: number;
   time_ms: number;
   text: string;
 }
 
 /** Returns null for a line that is no step of this run. */
-export function stepText(line: string): StepText | null {
+export function searchedText(line: string): SearchedText | null {
   const record = parsed(line);
   if (record === null || record.origin_uuid !== undefined) return null;
-  const { step, ts, messages, tool_calls } = record;
-  const said = messages.filter(({ role }) => role === "user" || role === "assistant");
-  const parts = said.map(({ content }) => content);
+  const { step, ts, messages, tool_calls, entries } = record;
+  const spoken = messages.filter(({ role }) => role === "user" || role === "assistant");
+  const parts = [...spoken.map(({ content }) => content), ...entries.map(({ text = "" }) => text)];
   for (const { name, input, result, error } of tool_calls) {
     parts.push(`${name} ${inputText(input)}`);
     parts.push((result ?? error ?? "").slice(0, MAX_RESULT_CHARS));
