@@ -16,7 +16,7 @@ import { RUN_OPTIONS } from "./run-options.ts";
 
 export const OPTION_NAMES = Object.keys(RUN_OPTIONS).filter(isOptionName);
 
-/** What the table says of an option. */
+/** The option's line in the table. */
 export function optionOf(name: OptionName): RunOption {
   return RUN_OPTIONS[name];
 }
@@ -35,7 +35,7 @@ export function optionsOf<C extends OptionCommand>(command: C): readonly Options
   return namesFor(command, (option) => option.help[command] !== undefined);
 }
 
-/** The options of which the table says this, in its order. */
+/** The options that have these properties, in the order of the table. */
 export function namesWith<const P extends Partial<RunOption>>(properties: P): readonly NameWith<P>[] {
   const says = Object.entries(properties);
   return namesFor(JSON.stringify(properties), (option) =>
@@ -53,7 +53,7 @@ function namesFor<K extends OptionName>(key: string, isOne: (option: RunOption) 
   return names as readonly K[];
 }
 
-/** An object of these entries. The caller has made each value for its name; `fromEntries` forgets which is whose. */
+/** `Object.fromEntries` with the type that the caller knows: it made each value for its name. */
 export function objectOf<T>(entries: Iterable<readonly [string, unknown]>): T {
   return Object.fromEntries(entries) as T;
 }
@@ -70,7 +70,7 @@ function isOptionName(name: string): name is OptionName {
 /** The limits of a run, as the wire and its record call them. */
 const LIMITS = namesWith({ kind: "limit" });
 
-/** Those of the named options that were given. */
+/** The named options that have a value in `from`. */
 export function pickOptions<K extends OptionName>(
   from: OptionValues<K>,
   names: readonly K[],
@@ -89,12 +89,12 @@ export function limitsNamed<T>(make: (name: keyof RunLimits) => T): Record<keyof
   return objectOf(LIMITS.map((name) => [name, make(name)]));
 }
 
-/** The limits of a budget, each as the option says. */
+/** The limits of a budget, by the names that a budget has for them. */
 export function budgetOf(limit: (name: keyof RunLimits) => number | null): Record<Limited, number | null> {
   return objectOf(LIMITS.map((name) => [RUN_OPTIONS[name].limits, limit(name)]));
 }
 
-/** What a record keeps of the options of a process, in one of its parts. */
+/** The options of a process that one part of its record has. */
 export function recordedOptions<In extends "options" | "head">(
   options: ProcessOptions,
   part: In,
@@ -103,7 +103,7 @@ export function recordedOptions<In extends "options" | "head">(
   return objectOf(names.map((name) => [name, options[name]]));
 }
 
-/** The recorded options of a resumed run, under those that the resume gives. */
+/** The options of a resumed run: those that the resume gives, else the recorded ones. */
 export function restoredOptions(given: ProcessOptions, recorded: ProcessOptions): ProcessOptions {
   const names = [...namesWith({ recorded: "options" }), ...namesWith({ recorded: "head" })];
   return objectOf(names.map((name) => [name, given[name] ?? recorded[name]]));

@@ -1,10 +1,10 @@
-/** What the table of run options says of one option. */
+/** The type of a line in the table of run options. */
 
 import type { Setting } from "./setting.ts";
 
 /**
- * - `limit`: of `setting`, or `unlimited`; the process has null for that.
- * - `rules`: tools and patterns. `paths`: must exist.
+ * - `count`: a whole number. `limit`: a number of `setting`'s measure, or `unlimited`, which is null in the process.
+ * - `rules`: tools and patterns. `paths`: files and folders that must exist.
  * - `schema`: the flag names a file with JSON. `prompt`: a text, or `@FILE`.
  */
 type Kind =
@@ -32,16 +32,17 @@ export interface RunOption {
   flag?: string;
   /** The placeholder of the flag's value. */
   hint?: string;
+  /** Jobs do not take it. */
   ofJobs?: false;
-  /** Its key in files; absent: its name. */
+  /** The option's key in files; absent: its name. */
   key?: string;
-  /** It is a key of config.yaml, too. */
+  /** The option is a key of config.yaml with a number; this is what config.yaml says of it. */
   setting?: Setting;
-  /** It is a key of config.yaml with words; this is its value there without one, and its description. */
+  /** The option is a key of config.yaml with a word or a list; this is its default there, and its description. */
   words?: { default: string; about: string; choices?: readonly string[] };
-  /** It is a key of agent.yaml. */
+  /** The option is a key of agent.yaml. */
   agent?: true;
-  /** It is a key of a supervisor's child in init.yaml. */
+  /** The option is a key of a supervisor's child in init.yaml. */
   init?: true;
   /** A process has it. The value comes from the request, else the agent, else the parent if inherited, else the settings. */
   process?: true;
@@ -50,13 +51,13 @@ export interface RunOption {
    * another kind of value, `inheritedOptions` of src/kernel/lifetime/spawn-limits.ts says.
    */
   inherited?: true;
-  /** What it limits. A child's is taken out of its parent's. */
+  /** The part of the budget that it limits. What a child uses counts for its parent, too. */
   limits?: "tokens" | "cost" | "steps" | "timeMs";
   /**
-   * Where a resume finds it again. `options`: in the table `options` of proc-info.json. `head`: beside the prompt's head
-   * in process-meta.json. A resume's own flag comes first.
+   * The record from which a resume restores the value. `options`: `options` of proc-info.json. `head`: process-meta.json,
+   * beside the prompt's head. A flag of the resume replaces it. Absent: a resume does not restore it.
    */
   recorded?: "options" | "head";
-  /** How `rnix show` calls a recorded one. */
+  /** The name in `rnix show`, for a recorded option. Absent: `rnix show` leaves it out. */
   shown?: string;
 }

@@ -1,6 +1,6 @@
-/** What one setting is: its measure, its bounds, its default, and who may set it. */
+/** The type of a setting: its measure, its bounds, its default, and which files may set it. */
 
-/** An `age` is a duration beyond the limit of timers. */
+/** An `age` is a duration that may be longer than timers allow. */
 export type Measure = "count" | "duration" | "age" | "size" | "dollars";
 
 export interface Bounds {

@@ -11,8 +11,8 @@ const MIB = 1024 * KIB;
 const GIB = 1024 * MIB;
 
 /**
- * A key is written like this in config.yaml, shown by `rnix config` and used in the code. Those of run options are flags,
- * too, which win.
+ * A setting has this key in config.yaml, in `rnix config` and in the code. The settings of run options are flags, too; a
+ * flag replaces the setting.
  */
 export const SETTINGS = {
   ...OPTION_SETTINGS,
@@ -225,5 +225,5 @@ export type SettingValues = {
   readonly [K in SettingKey]: Table[K] extends { unlimited: true } ? number | null : number;
 };
 
-/** The values that count for one run and that a project's file may set. */
+/** The values of the settings with the scope `run`, which a project's file may set. */
 export type RunSettings = Pick<SettingValues, KeyWith<{ scope: "run" }>>;

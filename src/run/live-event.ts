@@ -1,4 +1,4 @@
-/** The events of a live process for attached clients, and what they say of it. */
+/** The events of a live process for attached clients, and the types of what they carry. */
 
 import type { AskMode } from "../lib/ask-modes.ts";
 import type { ChecklistItem, DaemonSnapshot } from "../plugin/index.ts";
@@ -95,8 +95,8 @@ export interface UserMessage {
 }
 
 /**
- * Progress of a run as clients get it, with its PID and UUID (seeds 5.5). A new event needs no more than its type here, its
- * sender and its picture.
+ * Progress of a run. Clients get it with the PID and UUID of the run. A new event needs its type here, a call of
+ * `watchers.emit`, and its case in `RunState` (src/cli/transcript/run-state.ts).
  */
 export type ProgressEvent =
   /** Tokens and cost are what the run has used before this step. `total` is null where there is no limit. */
@@ -109,7 +109,7 @@ export type ProgressEvent =
   /** A message that the user queued. */
   | ({ event: "message"; state: "queued" | "read" | "taken_back" } & UserMessage)
   | { event: "activity"; activity: Activity }
-  /** What the run is asked for without a rule. */
+  /** The mode has changed: which calls the user is asked about without a rule. */
   | { event: "mode"; mode: AskMode }
   /** At each change of a descendant: its start, each step and call, its end. */
   | { event: "child"; child: ChildState }

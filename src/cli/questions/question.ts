@@ -1,4 +1,4 @@
-/** One question of a run, as every face shows it: its lines, its choices, and what an answer to it is. */
+/** One question of a run: its lines, its choices, and how an answer to it is read. Every view uses it. */
 
 import { splitToolRules } from "../../lib/tool-rules.ts";
 import type { AskAnswer, AskQuestion, AskUser } from "../../protocol/methods.ts";
@@ -9,7 +9,7 @@ import { askerText, wholeLines, whyLines } from "./question-text.ts";
 /** The letters that select the options of a permission. */
 const LETTERS: Readonly<Record<string, string>> = { y: "yes", a: "always", p: "always_project", n: "no" };
 
-/** One row of a question; without an id the user's own words. */
+/** One row of a question. The row without an id stands for the user's own words. */
 export type Choice = Omit<AskQuestion["options"][number], "id"> & { id?: string };
 
 export class Question {
@@ -36,12 +36,12 @@ export class Question {
     return ask.questions.map((_, i) => new Question(ask, i));
   }
 
-  /** Only a text answers it. */
+  /** Whether only a text can answer it. */
   get isOpen(): boolean {
     return this.choices.length === 0;
   }
 
-  /** What counts without an answer; null: nothing. */
+  /** The answer that counts if none comes, for people; null: there is none. */
   get usual(): string | null {
     const { options, default: ids = [], default_text } = this.asked;
     const labels = options.filter(({ id }) => ids.includes(id)).map(({ label }) => printable(label));
@@ -55,7 +55,7 @@ export class Question {
     return { choices: [...choices], ...(text !== undefined && { text }) };
   }
 
-  /** `y, a, p, n`: those of the options that a permission has. */
+  /** The letters of the options of a permission, such as `y, a, p, n`. */
   get letters(): string {
     const ids = this.asked.options.map(({ id }) => id);
     return Object.keys(LETTERS)
@@ -70,14 +70,14 @@ export class Question {
     return id === undefined ? -1 : this.choices.findIndex((choice) => choice.id === id);
   }
 
-  /** What a text adds to this choice: with "always" the user edits its rules. */
+  /** What a text means beside this choice. With "always" it replaces the rules. */
   adds(at: number): "rules" | "reason" | "instruction" | "answer" {
     if (!this.isPermission) return "answer";
     const id = this.choices[at]?.id ?? "";
     return isAlways(id) ? "rules" : id === "no" ? "reason" : "instruction";
   }
 
-  /** The answer of these options and a text; null when that is none. A text replaces the option of the model's question. */
+  /** The answer with these options and a text, or null. In a question of the model's, a text replaces the option. */
   answer(ids: readonly string[], typed: string): AskAnswer | null {
     const text = typed.trim();
     if (this.isOpen && text === "") return this.usualAnswer;
@@ -88,8 +88,8 @@ export class Question {
   }
 
   /**
-   * The answer of a line: `y`, `n use make instead`; `1,3`, a label or own words for a question of the model's; an empty
-   * one takes what counts without an answer. null for a line that is no answer.
+   * Reads a typed line: `y`, `n use make instead`; for a question of the model's `1,3`, a label or own words. An empty
+   * line is the default answer. Returns null for a line that is no answer.
    */
   read(line: string): AskAnswer | null {
     const text = line.trim();
@@ -127,14 +127,14 @@ export function choiceText({ label, about }: Choice, at: number): string {
   return `${at + 1} ${printable(label)}${about ? `  ${printable(about)}` : ""}`;
 }
 
-/** Who asks, what and why. `more`: behind the first line. */
+/** The lines that say which agent asks, for which call and why. `more`: added to the first line. */
 export function headLines(ask: AskUser, { bold, dim, yellow }: Style, more = ""): string[] {
   const call = ask.call ? wholeLines(ask).map((line) => `  ${bold(line)}`) : [];
   const why = whyLines(ask).map((line) => dim(`  ${line}`));
   return [`${yellow(`? ${askerText(ask)} needs your answer`)}${dim(more)}`, ...call, ...why];
 }
 
-/** One question below its head, with its choices. */
+/** The lines of one question with its choices. They follow `headLines`. */
 export function questionLines(question: Question, { bold }: Style): string[] {
   const { isPermission, text, asked, usual } = question;
   return [

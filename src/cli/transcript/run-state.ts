@@ -23,10 +23,10 @@ interface Retry {
 /** Characters kept of reasoning that arrives; its end is shown. */
 const THOUGHT_CHARS = 256 * 1024;
 
-/** What a run does only when the model's answer is complete. */
+/** Activities that begin only when the model's answer is complete. */
 const AFTER_ANSWER: ReadonlySet<Activity["kind"]> = new Set(["tool", "check", "compact", "end"]);
 
-/** What a run does while its clock stands still. */
+/** Activities during which the run's clock is stopped. */
 const STILL: ReadonlySet<Activity["kind"]> = new Set(["paused", "input", "ask"]);
 
 export class RunState {
@@ -38,9 +38,9 @@ export class RunState {
   contextWindow: number | null = null;
   activity: Activity | null = null;
   retry: Retry | null = null;
-  /** The reasoning that arrives now. */
+  /** The reasoning that the model is sending; null between two of them. */
   thought: { text: string; sinceMs: number } | null = null;
-  /** Text of the model arrives now. */
+  /** Whether the model is sending text. */
   isAnswering = false;
   readonly children = new Map<string, ChildRun>();
   /** Live background units, by id. */
@@ -48,7 +48,7 @@ export class RunState {
   /** The lists that plugins show, by plugin. */
   readonly checklists = new Map<string, readonly ChecklistItem[]>();
   receipt: Receipt | null = null;
-  /** What the run asks without a rule; null before it is known. */
+  /** The mode: which calls the user is asked about without a rule. null before it is known. */
   mode: AskMode | null = null;
   /** When the view was opened. */
   readonly openedMs: number;
@@ -56,15 +56,15 @@ export class RunState {
   readonly #clock: RunClock;
   readonly #calls: RunCalls;
   #failedAttempts = 0;
-  /** The step whose reasoning and text arrived in pieces: the log's entries repeat them. */
+  /** The steps whose reasoning and text arrived in pieces. Their log entries repeat both, and are left out. */
   #thoughtStep = -1;
   #textStep = -1;
   /** The last text of the model. */
   #answer = "";
   readonly #notices = new Set<string>();
   /**
-   * `isPlayed`: events are shown later than they happened, so that times begin when they are shown. `groupsReads`: the
-   * files that one answer reads are one block, which comes after the last of them.
+   * `isPlayed`: events are shown later than they happened, so times count from when they are shown. `groupsReads`: the
+   * files that one answer reads are one block, after the last of them.
    */
   constructor(now: number, { isPlayed = false, groupsReads = true } = {}) {
     this.#calls = new RunCalls(groupsReads);
@@ -126,7 +126,7 @@ export class RunState {
     return [...this.#settle(now), note(text, "warning")];
   }
 
-  /** Another step begins. */
+  /** Ends the step: another one begins. */
   endStep(now: number): Change[] {
     const done = this.#settle(now);
     this.#calls.stepped();
@@ -161,7 +161,7 @@ export class RunState {
         return [];
       case "unit":
         return this.#unit(payload, now);
-      // The input line shows those that wait, and the log's entries those that were read.
+      // The input line shows waiting messages, and log entries show those that the model has read.
       case "message":
         return [];
     }
@@ -205,9 +205,9 @@ export class RunState {
     return done;
   }
 
-  /** What has ended when the run begins this. */
+  /** The changes for what ends when the run begins this activity. */
   #over(kind: Activity["kind"], now: number): Change[] {
-    // What comes next is another turn.
+    // The turn is over.
     if (kind === "input") return this.#settle(now);
     // The text of the model is over, also before its log entry.
     return AFTER_ANSWER.has(kind) ? [...this.#endThought(now), ...this.#endAnswer()] : [];
@@ -304,7 +304,7 @@ export class RunState {
     return [...done, ...reads, { type: "block", block: { kind: "call", call: block, agents } }];
   }
 
-  /** The children of a call that ended leave the live part with it. */
+  /** Removes the children of an ended call from the live region. */
   #takeChildren(callId: string): ChildRun[] {
     const taken = [...this.children.values()].filter((child) => child.call_id === callId);
     for (const { uuid } of taken) this.#dropTree(uuid);
@@ -335,7 +335,7 @@ export class RunState {
     return [...done, { type: "block", block: { kind: "end", receipt } }];
   }
 
-  /** Ends what arrives in pieces. */
+  /** Ends the reasoning, the text and the group of reads. */
   #settle(now: number): Change[] {
     return [...this.#endThought(now), ...this.#endAnswer(), ...this.#flushReads()];
   }

@@ -6,18 +6,18 @@ import type { ChildState } from "../../protocol/stream.ts";
 export type LogEntry = Extract<StreamEvent, { type: "log_entry" }>["payload"];
 export type LoggedCall = NonNullable<LogEntry["call"]>;
 
-/** A tool call and what is known of it so far. */
+/** A tool call that runs or has ended. */
 export interface CallBlock extends LoggedCall {
-  /** Unix ms; later by the time that it has waited for a person's answers. */
+  /** Unix ms. The time that the call has waited for a person is added. */
   startedMs: number;
-  /** While a person is asked about it: since when. */
+  /** Unix ms at which the open question about the call was asked. */
   askedMs: number | null;
-  /** The end of its output so far, and how many whole lines that output has. */
+  /** The end of its output so far, and the number of whole lines of all output. */
   tail: string;
   lines: number;
 }
 
-/** A part of the transcript that will not change any more. */
+/** A finished part of the transcript. */
 export type Block =
   | { kind: "head"; run: RunHead }
   | { kind: "thought"; text: string; ms: number | null }
@@ -35,7 +35,7 @@ export type Block =
 export type Change =
   | { type: "block"; block: Block }
   | { type: "answer"; text: string }
-  /** The text is over: what follows is another. */
+  /** The text is complete. Later text is another answer. */
   | { type: "answer_end" }
   /** The attempt failed: its text is not part of the answer. */
   | { type: "answer_lost" }

@@ -94,7 +94,7 @@ export function classOf(file: ProjectFile, key: string): KeyClass {
   return (Object.hasOwn(rules, key) ? rules[key] : undefined)?.class ?? "needs trust";
 }
 
-/** Whether this value needs trust. `widens`: it goes beyond the user's own value. */
+/** Whether this value needs trust. `widens`: the value goes beyond the user's own. */
 export function asksTrust(file: ProjectFile, key: string, widens = true): boolean {
   const kind = classOf(file, key);
   return kind === "needs trust" || kind === "yours alone" || (kind === "narrows" && widens);
@@ -138,7 +138,7 @@ function rulesOf(keys: readonly string[], rule: KeyRule): Record<string, KeyRule
   return Object.fromEntries(keys.map((key) => [key, rule]));
 }
 
-/** An agent or skill that has not been read yet. */
+/** Where an agent or a skill is. It may not have been read yet. */
 interface Source {
   name: string;
   /** Its path, or "embedded". */

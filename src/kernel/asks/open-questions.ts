@@ -45,12 +45,12 @@ export class OpenQuestions {
     return [...this.#open.values()];
   }
 
-  /** Nothing waits for the question any more. */
+  /** Removes a question that no call waits for any more. */
   delete(id: string): void {
     this.#open.delete(id);
   }
 
-  /** The first decision counts. */
+  /** Ends the question with this decision, unless it has ended before. */
   settle(waiting: Waiting, settled: Settled): void {
     if (waiting.isSettled) return;
     waiting.isSettled = true;
@@ -75,10 +75,11 @@ export class OpenQuestions {
   }
 }
 
+/** The clients that can answer the questions of each process, and what decides where there is none. */
 export class Attendance {
   readonly #table: Pick<ProcessTable, "ancestry">;
   readonly #answering = new WeakMap<Process, Set<Channel<LiveEvent>>>();
-  /** Processes whose client has come, or is not expected any more. */
+  /** Processes whose client has attached, or is not expected any more. */
   readonly #met = new WeakSet<Process>();
 
   constructor(table: Pick<ProcessTable, "ancestry">) {
@@ -93,7 +94,7 @@ export class Attendance {
     return () => (clients.delete(client) ? clients.size : null);
   }
 
-  /** The client that began the run has not attached: it is no longer waited for. */
+  /** Stops waiting for the client that began the run, because it has not attached in time. */
   expectNone(proc: Process): void {
     for (const one of this.#table.ancestry(proc)) this.#met.add(one);
   }
@@ -116,7 +117,7 @@ export class Attendance {
     return said ?? (above.at(-1)?.attended ? "park" : "deny");
   }
 
-  /** What counts when there is no person to ask, or none has answered in time. */
+  /** The decision when there is no person to ask, or none has answered in time. */
   byPolicy(proc: Process, { kind, questions }: OpenAsk, by: "on_ask" | "expiry"): Settled {
     const takesDefault = kind === "permission" || this.policyOf(proc) === "default";
     const answers = takesDefault ? defaultsOf(questions) : questions.map(() => ({ choices: [] }));

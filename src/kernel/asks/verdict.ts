@@ -4,7 +4,7 @@ import type { AskAnswer, AskVerdict, OpenAsk } from "../../run/ask-schema.ts";
 import { askedText } from "./ask-text.ts";
 import { answersText } from "./questions.ts";
 
-/** How a question ended. */
+/** The decision about a question: its answers, and what or who gave them. */
 export interface Settled {
   by: AskVerdict["by"];
   answers: readonly AskAnswer[];
@@ -41,6 +41,7 @@ function permission(
   { answers: [answer = NO] }: Settled,
 ): Pick<AskVerdict, "verdict" | "allowed" | "text"> {
   const [choice = "no"] = answer.choices;
+  // Any other choice allows nothing.
   const verdict = choice === "yes" || choice === "always" || choice === "always_project" ? choice : "no";
   const isAlways = verdict === "always" || verdict === "always_project";
   return {

@@ -1,4 +1,4 @@
-/** Checks and computes the folders, rights and limits of a new process. */
+/** Checks and computes the folders, rights, limits and other options of a new process. A resumed run has recorded ones. */
 
 import { isWithin, realOrSame } from "../../lib/inner-path.ts";
 import { stricterTaint } from "../../lib/taint.ts";
@@ -22,11 +22,9 @@ import { withAsks } from "../permission/with-asks.ts";
 import type { Process } from "../process/process.ts";
 import type { AgentInfo, Limit, ProcessKind, ProviderChoice, SpawnOpts } from "../types.ts";
 
-// The rights and limits of a new process, from its spawner, its agent and its parent. A resumed run has its recorded ones.
-
 /** Fails with PERMISSION for a folder outside the parent's folders. */
 export function requireWithinParent(given: SpawnOpts, parent: Process): void {
-  // A folder that is open for reading only would be open for writing as a given one.
+  // As a folder of the child, a folder that is open for reading only would be open for writing too.
   const readOnly = parent.permissions.opened.flatMap(({ dir, write }) => (write ? [] : [dir]));
   const folders = foldersOf(parent)
     .filter((dir) => !readOnly.includes(dir))
@@ -48,7 +46,7 @@ export function foldersOf({ spec: { opts }, permissions }: Process): string[] {
   return [opts.project.dir, ...(opts.folders ?? []), ...permissions.opened.map(({ dir }) => dir)];
 }
 
-/** The spawner's rules, or else the agent's. A child's rights are always within its parent's. */
+/** The rights of a new process: the spawner's rules, else the agent's. A child's rights are always within its parent's. */
 export function permissionsOf(
   agent: AgentInfo,
   opts: SpawnOpts,
@@ -154,14 +152,14 @@ export function leaveOutUnpriced({ spec, model: { fallbacks }, notices }: Proces
   }
 }
 
-/** The first limit that was given. null counts as given: no limit. */
+/** The first limit that is not undefined; null, no limit, counts. */
 function first(...limits: (Limit | undefined)[]): Limit {
   return limits.find((limit) => limit !== undefined) ?? null;
 }
 
 /**
- * The tools that the skills of a new process need and it may not use, in a sentence for each skill (interfaces §2). A
- * skill's list adds no rights.
+ * For each skill of a new process, a sentence with the tools that the skill needs and the process may not use. A skill's
+ * list adds no rights.
  */
 export function unmetSkillNeeds({ spec, permissions }: Process): string[] {
   const { agent } = spec;
@@ -180,5 +178,5 @@ export function unmetSkillNeeds({ spec, permissions }: Process): string[] {
   );
 }
 
-/** More skills than this are named in one sentence. */
+/** With more skills than this, one sentence lists all of them. */
 const MAX_SINGLE = 3;

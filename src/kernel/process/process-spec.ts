@@ -50,7 +50,6 @@ export interface ProcessSpec {
   progress?: RunProgress;
 }
 
-/** What a process with mounts still needs before its first step. */
 /** A mount that is being made while the process runs. */
 export interface StartingMount {
   /** Resolves with the error of a mount that failed; never rejects. */
@@ -59,6 +58,7 @@ export interface StartingMount {
   isPromised: boolean;
 }
 
+/** What a process with mounts still needs before its first step. */
 export interface Preparation {
   mounts: readonly MountRequest[];
   /** The process continues a run: if it can't begin, the run is suspended again. */

@@ -21,7 +21,7 @@ const RECORDS = ".rnix/data/";
 /** Maximum files of one folder of `DEFINITIONS`, because other programs also use folders with these names. */
 const MAX_FILES = 5_000;
 const MAX_BYTES = 64 * 1024 ** 2;
-/** How often targets of links are added that have links again. */
+/** Maximum rounds in which the targets of links are added; a target may hold links again. */
 const MAX_ROUNDS = 3;
 const ATTEMPTS = 3;
 
@@ -63,7 +63,7 @@ function instructionPaths(within: string): string[] {
   return folders.flatMap((folder) => INSTRUCTIONS.map((name) => [...folder, name].join("/")));
 }
 
-/** The files of one path, or none if they are too many. */
+/** The files of one path. Too many files, or too large ones, are left out with a notice. */
 function bounded(path: string, all: readonly TreeFile[], notices: string[]): TreeFile[] {
   const files = all.filter(
     (file) => (file.path === path || file.path.startsWith(`${path}/`)) && !file.path.startsWith(RECORDS),

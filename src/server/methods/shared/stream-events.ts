@@ -12,7 +12,7 @@ import type { StreamReply } from "../../connection/stream-reply.ts";
 import type { Services } from "../../services.ts";
 import { receiptOf } from "./receipt.ts";
 
-/** The form of an event in the protocol (seeds 5.5): where the name differs, and what it carries. The rest is `progress`. */
+/** The event as the protocol has it. An event without a type of its own there is a `progress` event. */
 export function toStreamEvent(ref: ProcRef, event: LiveEvent, dropped = 0): StreamEvent {
   switch (event.event) {
     case "spawn":
