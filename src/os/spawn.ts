@@ -42,8 +42,9 @@ export interface SpawnRequest extends ExecRequest {
   givesMarks?: boolean;
 }
 
-/** Output of a program that ends within this time is read after its end. */
-const SHORT_MS = 10;
+/** How long a look at the pipes of a program waits for its end, and how many there are before the pipes are watched. */
+const LOOK_MS = 10;
+const LOOKS = 10;
 
 /** Starts a program in its own session and group. The request must be complete: there are no defaults. */
 export function spawn(
@@ -113,13 +114,14 @@ function spawnWithPipes(request: ExecRequest, cwd: string, env: Environment): Sp
       stderr: pipes.err?.theirs ?? "pipe",
     });
     const exited = exitOf(proc);
-    const firstLook = settles(exited, SHORT_MS);
+    // A program with an input answers to it, at once.
+    const looks = new Looks(exited, wantsInput ? 1 : LOOKS);
     return {
       pid: proc.pid,
       exited,
       streams: [
-        { fd: 1, reader: readerOf(pipes.out, proc.stdout, firstLook) },
-        { fd: 2, reader: readerOf(pipes.err, proc.stderr, firstLook) },
+        { fd: 1, reader: readerOf(pipes.out, proc.stdout, looks) },
+        { fd: 2, reader: readerOf(pipes.err, proc.stderr, looks) },
       ],
       terminalClosed: Promise.resolve(),
       stdin: wantsInput ? writerOf(pipes.in, proc.stdin) : null,
@@ -211,10 +213,9 @@ function stdinData(data: Data | undefined): Uint8Array<ArrayBuffer> | "ignore" {
   return typeof data === "string" ? new TextEncoder().encode(data) : new Uint8Array(data);
 }
 
-/** `firstLook`: see `PipeReader`. */
-export function readerOf(pipe: StdioPipe | null, own: unknown, firstLook: Promise<unknown>): ByteReader {
+export function readerOf(pipe: StdioPipe | null, own: unknown, looks: Looks): ByteReader {
   const calls = libc();
-  if (pipe && calls) return new PipeReader(pipe.ours, firstLook, calls.readable);
+  if (pipe && calls) return new PipeReader(pipe.ours, looks, calls.readable);
   if (!(own instanceof ReadableStream))
     throw new SyscallError("INTERNAL", "The program was started without a way to read its output.");
   return own.getReader();
@@ -266,26 +267,50 @@ export interface ByteReader {
   hasUnread?(): boolean;
 }
 
+/** When the pipes of a program are looked at: at its end, and a few times before. Its pipes share them. */
+export class Looks {
+  readonly #exited: Promise<unknown>;
+  #left: number;
+  #next: Promise<boolean> | undefined;
+
+  constructor(exited: Promise<unknown>, count = LOOKS) {
+    this.#exited = exited;
+    this.#left = count;
+  }
+
+  /** null: it runs for longer. */
+  next(): Promise<unknown> | null {
+    if (this.#next) return this.#next;
+    if (this.#left === 0) return null;
+    this.#left -= 1;
+    this.#next = settles(this.#exited, LOOK_MS).finally(() => {
+      this.#next = undefined;
+    });
+    return this.#next;
+  }
+}
+
 /**
  * Most programs end within milliseconds and print little: their output is read at once after their end. For a program
- * that keeps running, the event loop watches the pipe. Such a stream costs one turn of the loop for each piece, and
- * 128 KiB until the next full garbage collection.
+ * that keeps running, the event loop watches the pipe. Such a stream costs some turns of the loop, and 256 KiB until
+ * the next full garbage collection: a busy machine runs no program to its end within the first look.
  */
 class PipeReader implements ByteReader {
   readonly #fd: number;
-  readonly #firstLook: Promise<unknown>;
+  readonly #looks: Looks;
   readonly #readable: (fd: number) => boolean;
+  #hasLooked = false;
   #stream: ByteReader | undefined;
   #cancelled = false;
   #ended = false;
 
   /**
-   * The caller closes `fd` after `cancel`. `firstLook` settles when the program has ended, or after a short time.
-   * `readable` returns true when a read would return at once, with bytes or the end.
+   * The caller closes `fd` after `cancel`. `readable` returns true when a read would return at once, with bytes or the
+   * end.
    */
-  constructor(fd: number, firstLook: Promise<unknown>, readable: (fd: number) => boolean) {
+  constructor(fd: number, looks: Looks, readable: (fd: number) => boolean) {
     this.#fd = fd;
-    this.#firstLook = firstLook;
+    this.#looks = looks;
     this.#readable = readable;
   }
 
@@ -300,14 +325,16 @@ class PipeReader implements ByteReader {
   }
 
   async #next(): Promise<{ done: boolean; value?: Uint8Array }> {
-    if (!this.#stream) {
-      await this.#firstLook;
+    while (!this.#stream) {
       if (this.#cancelled) return { done: true };
-      if (this.#readable(this.#fd)) {
+      if (this.#hasLooked && this.#readable(this.#fd)) {
         const size = readSync(this.#fd, buffer);
         return size === 0 ? { done: true } : { done: false, value: buffer.slice(0, size) };
       }
-      this.#stream = Bun.file(this.#fd).stream().getReader();
+      this.#hasLooked = true;
+      const look = this.#looks.next();
+      if (look) await look;
+      else this.#stream = Bun.file(this.#fd).stream().getReader();
     }
     return this.#stream.read();
   }

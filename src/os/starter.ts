@@ -8,7 +8,7 @@ import { sendDescriptors, socketPair } from "./pass-descriptors.ts";
 import { childrenOf, insideNumber } from "./program-group.ts";
 import type { RunningChild } from "./running-child.ts";
 import { settles, signal } from "./signal.ts";
-import { outputPipe, readerOf, type Spawned } from "./spawn.ts";
+import { Looks, outputPipe, readerOf, type Spawned } from "./spawn.ts";
 import { StarterMessage, type StartMessage } from "./starter-messages.ts";
 
 /** A program that a starter has started. */
@@ -100,15 +100,15 @@ export class Starter {
     }
     program.pid = this.#pid === undefined ? undefined : childOf(this.#pid, started.pid);
     const exited = end.promise;
-    const firstLook = settles(exited, SHORT_MS);
+    const looks = new Looks(exited);
     return {
       isMarked: started.isMarked,
       spawned: {
         pid: program.pid ?? ENDED,
         exited,
         streams: [
-          { fd: 1, reader: readerOf(out, null, firstLook) },
-          { fd: 2, reader: readerOf(err, null, firstLook) },
+          { fd: 1, reader: readerOf(out, null, looks) },
+          { fd: 2, reader: readerOf(err, null, looks) },
         ],
         terminalClosed: Promise.resolve(),
         stdin: null,
@@ -150,8 +150,6 @@ export class Starter {
 const ENDED = 2 ** 30;
 /** Its answer comes within a millisecond. */
 const START_MS = 5000;
-/** Output of a program that ends within this time is read after its end. */
-const SHORT_MS = 10;
 
 /** The child that has this PID in its own namespace. */
 function childOf(parent: number, inner: number): number | undefined {
