@@ -149,13 +149,13 @@ export class TreeScan {
 
   /**
    * Looks again at what the watch has seen to change. `whole`: at everything, as the first time, and where the watch does
-   * not know.
+   * not know. A look at everything needs no watch, and the one at a run's end is followed by none.
    */
   async again(whole = false): Promise<void> {
     this.#isBegun = true;
     this.#slices = new TimeSlices();
     const touched = this.#touched();
-    if (touched === null) this.#watchAll();
+    if (touched === null && !whole) this.#watchAll();
     if (touched === null || whole) {
       for (const folder of this.#folders.values()) {
         this.#enter(folder);
@@ -433,13 +433,17 @@ const KINDS = new Map<number, IndexEntry["kind"]>([
   [0o120000, "link"],
 ]);
 
-/** Whether the index knows the file as it is: what is written within the second of the index may differ. */
+/**
+ * Whether the index knows the file as it is. What was written when the index was may differ: within a tick of the clock,
+ * or within a second where the file system knows no parts of it. After a clone, that would be most files.
+ */
 function isSame(file: IndexedFile, stat: Stats, indexMs: number): boolean {
   const time = file.mtime * 1000 + file.mtimeNs / 1e6;
+  const isOlder = file.mtimeNs === 0 ? file.mtime < Math.floor(indexMs / 1000) : time + RECENT_MS < indexMs;
   const exact = Math.abs(stat.mtimeMs - time) < NANOSECONDS_LOST_MS;
   return (
     (exact || (file.mtimeNs === 0 && Math.floor(stat.mtimeMs / 1000) === file.mtime)) &&
-    file.mtime < Math.floor(indexMs / 1000) &&
+    isOlder &&
     stat.size % 2 ** 32 === file.size &&
     (stat.mode & TYPE) === (file.mode & TYPE) &&
     (stat.isSymbolicLink() || (stat.mode & EXECUTABLE) === (file.mode & EXECUTABLE)) &&
