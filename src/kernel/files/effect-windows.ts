@@ -117,6 +117,7 @@ function close(windows: Windows, now: number): void {
 
 /** Maximum difference between the file system's clock and ours, including the time of the check. */
 const MAX_SKEW_MS = 1000;
+const AGREEMENT_MS = 60_000;
 
 /** Runs a program of Rnix itself for a process. */
 type ExecAlone = (proc: Process, request: ExecRequest) => Promise<Child>;
@@ -132,6 +133,8 @@ export class ChangedFiles {
   readonly #windows: EffectWindows;
   readonly #exec: ExecAlone;
   readonly #trackers = new WeakMap<Process, Promise<ChangeTracker>>();
+  /** When the clocks of a process's file system and ours agreed last. */
+  readonly #agreed = new WeakMap<Process, number>();
 
   constructor(core: Core, windows: EffectWindows, exec: ExecAlone) {
     this.#core = core;
@@ -241,8 +244,16 @@ export class ChangedFiles {
     );
   }
 
-  /** A network file system has a clock of its own: then times say nothing. */
+  /** A network file system has a clock of its own: then times say nothing. Agreement is checked once a minute. */
   async #clocksAgree(proc: Process): Promise<boolean> {
+    const now = this.#core.clock.monotonic();
+    if (now - (this.#agreed.get(proc) ?? Number.NEGATIVE_INFINITY) < AGREEMENT_MS) return true;
+    const agree = await this.#compareClocks(proc);
+    if (agree) this.#agreed.set(proc, now);
+    return agree;
+  }
+
+  async #compareClocks(proc: Process): Promise<boolean> {
     try {
       const probe = await mkdtemp(join(proc.record.dir, "clock-"));
       const skew = (await lstat(probe)).ctimeMs - this.#core.clock.now();

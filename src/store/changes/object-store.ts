@@ -26,6 +26,7 @@ export const CHANGES = "changes.jsonl";
 const LEVEL = 1;
 /** Maximum bytes of a compressed object that is read. */
 const MAX_PACKED_BYTES = 256 * 1024 * 1024;
+const SMALL_BYTES = 64 * 1024;
 const OID = /^[0-9a-f]{40}$/;
 
 /** The hash by which a repository of git names its objects. */
@@ -189,8 +190,9 @@ function framed(type: "blob" | "tree", content: Uint8Array): Uint8Array {
   return Buffer.concat([Buffer.from(`${type} ${content.length}\0`), content]);
 }
 
-/** Hashes off the main thread: a file may have megabytes. */
+/** Hashes off the main thread: a file may have megabytes. The way there takes longer than to hash a small one. */
 async function hashOf(format: ObjectFormat, whole: Uint8Array): Promise<string> {
+  if (whole.length <= SMALL_BYTES) return new Bun.CryptoHasher(format).update(whole).digest("hex");
   const algorithm = format === "sha1" ? "SHA-1" : "SHA-256";
   return Buffer.from(await crypto.subtle.digest(algorithm, new Uint8Array(whole))).toString("hex");
 }
