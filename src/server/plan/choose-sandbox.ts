@@ -52,18 +52,35 @@ interface Grounds {
   ports: {
     sandbox: Pick<SandboxPorts, "isFirstNotice"> & { probe(env: PlacedSpawn["env"]): Promise<SandboxProbe> };
   };
+  /** Set if the machine is asked already. */
+  probing: Promise<SandboxProbe> | undefined;
+}
+
+/** Asks the machine for a run that may get a sandbox: that starts a program, and the plan goes on meanwhile. */
+export function probeEarly({
+  request,
+  agent,
+  settings,
+  parent,
+  ports,
+}: Omit<Grounds, "notices" | "probing">): Grounds["probing"] {
+  if (parent !== undefined || wantedSandbox(request, agent, settings).mode === "off") return undefined;
+  const probing = ports.sandbox.probe(request.env);
+  // A plan that fails earlier needs no answer.
+  probing.catch(() => {});
+  return probing;
 }
 
 /** The sandbox of a planned run. `isUnconfined`: the model's program works outside of any. */
 export async function sandboxOf(
-  { request, agent, settings, parent, ports, notices }: Grounds,
+  { request, agent, settings, parent, ports, notices, probing }: Grounds,
   isUnconfined: boolean,
 ): Promise<Sandbox | undefined> {
   const wanted = wantedSandbox(request, agent, settings);
   if (isUnconfined) return refuseUnconfined(wanted, parent);
   return chooseSandbox(wanted, parent, {
     ...ports.sandbox,
-    probe: () => ports.sandbox.probe(request.env),
+    probe: () => probing ?? ports.sandbox.probe(request.env),
     warn: (text) => void notices.push(text),
   });
 }

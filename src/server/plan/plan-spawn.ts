@@ -123,6 +123,8 @@ interface Grounds {
   /** The user's file with keys. */
   fileEnv: Env;
   ports: SpawnPorts;
+  /** What sandbox the machine can make, if that is asked already. */
+  probing: Promise<SandboxProbe> | undefined;
   /** Shown at the start of the run. Each part of the plan adds its own, in the order of the plan. */
   notices: string[];
 }
@@ -231,7 +233,8 @@ async function groundsOf(
   const notices = [...(request.notices ?? []), ...(workspace.base?.notices ?? [])];
   if (parent === undefined) notices.push(...readOnlyNotice(workspace.project));
   const fileEnv = userEnv(sources.configDir);
-  return { request, parent, known, workspace, settings, agent, fileEnv, ports, notices };
+  const probing = (await sandboxes()).probeEarly({ request, agent, settings, parent, ports });
+  return { request, parent, known, workspace, settings, agent, fileEnv, ports, probing, notices };
 }
 
 /** The MCP servers of the agent that the rules of the run leave it. */
