@@ -263,7 +263,10 @@ function isEdit(command: SimpleCommand, view: CallView): boolean {
   const paths = isSed ? files : operands;
   if (!isKnown || paths.length === 0 || !paths.every(({ text }) => view.isFileOfProject(text))) return false;
   const moved = /^(?:mv|cp)$/.test(first?.text ?? "") ? paths.slice(0, -1) : [];
-  return !moved.some(({ text }) => holdsLinks(resolve(view.cwd, text)));
+  const at = resolve(view.cwd, paths.at(-1)?.text ?? "");
+  // `cp` writes through the links that are already in the folder.
+  const overwritten = first?.text === "cp" ? moved.map(({ text }) => join(at, basename(text))) : [];
+  return ![...moved.map(({ text }) => resolve(view.cwd, text)), ...overwritten].some(holdsLinks);
 }
 
 /** Programs whose operands are files that they change. */

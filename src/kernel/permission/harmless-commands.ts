@@ -207,11 +207,13 @@ function readArguments(
     if (kind === undefined) {
       if (!anyOption) return name;
       read.isPlain = false;
+      read.follows ||= [...words].some(([known, its]) => its === "#" && known.startsWith(name));
       if (value !== undefined) read.files.push(wordOf(value));
       return null;
     }
     if (kind === "^") read.scripts.push(wordOf(name));
-    if (kind === "%" && !isHarmlessFormat(value)) return name;
+    if (kind === "%" && !(name === "--sort" ? SORT_KEY.test(value ?? "") : isHarmlessFormat(value)))
+      return name;
     if (kind === "" && value !== undefined) return name;
     if (kind === "#") read.follows = true;
     if (kind === ":" || kind === "@" || kind === "!" || kind === "~")
@@ -238,6 +240,10 @@ function readArguments(
   }
 }
 
+/** What git sorts by; it asks a program to check a signature. */
+const SORT_KEY =
+  /^-?(?:refname|objectname|objectsize|objecttype|(?:author|committer|tagger|creator)date|v(?:ersion)?:refname)$/;
+
 /** A format of git that asks for no signature, which a program checks, and is no name that a repository can define. */
 function isHarmlessFormat(format: string | undefined): boolean {
   if (format === undefined) return false;
@@ -255,7 +261,7 @@ export function isHarmlessScript(program: "sed" | "awk", script: string): boolea
   const called = [...script.matchAll(/([A-Za-z_]\w*)\s*\(/g)].map(([, name = ""]) => name);
   return (
     called.every((name) => AWK.has(name)) &&
-    !/\b(?:ARGV|ARGC|getline|system|include|load|extension)\b/.test(script)
+    !/\b(?:ARGV|ARGC|getline|system|SYMTAB|include|load|extension)\b/.test(script)
   );
 }
 
@@ -275,9 +281,9 @@ function isSeveralOptions({ form, splits }: Word): boolean {
   return splits && form.startsWith("-") && !/^--[a-z-]+=/.test(form);
 }
 
-/** `import` and `include` of a filter of jq read files. */
+/** `import`, `include` and `modulemeta` of a filter of jq read files. */
 function isPlainFilter({ text, dynamic }: Word): boolean {
-  return !dynamic && !/import|include/.test(text);
+  return !dynamic && !/import|include|modulemeta/.test(text);
 }
 
 function findEffect(program: Program, args: readonly Word[], variables: Variables): Reads | MayAct {
@@ -287,8 +293,7 @@ function findEffect(program: Program, args: readonly Word[], variables: Variable
   if (files.some((arg) => mayBeOption(arg, variables) || arg.splits))
     return { why: "`find` with an argument that the shell expands may run programs" };
   const rest = args.slice(at);
-  const texts = rest.map(({ text }) => text);
-  const follows = texts.includes("-exec") ? linksListed(["find", ...texts]) : null;
+  const follows = rest.some(({ text }) => text === "-exec") ? linksListed([wordOf("find"), ...rest]) : null;
   for (let i = 0; i < rest.length; i++) {
     const { form } = rest[i] ?? NAMES;
     if (form === "-exec") {

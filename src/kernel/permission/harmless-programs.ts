@@ -42,7 +42,8 @@ const LOG = `${DIFF} -nL: -gEFPir -0123456789 --oneline --graph --all --decorate
 const TABLE = `
 : true false arch uptime free pidof pwd whoami groups id uname nproc tty sleep seq basename dirname tr echo printf type which test [ [[|text|*
 command wait exit return break continue shift set|text|*
-cat tac wc head nl column fold expand unexpand rev cksum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum od hexdump readlink realpath ls du df cmp comm stat|files|*
+cat tac wc head nl column fold expand unexpand rev cksum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum od hexdump readlink realpath df cmp comm stat|files|*
+ls du|files|* -L# --dereference#
 tail|files|* -n: -c: -s:
 cut paste join|files|* -d: -f: -c: -b: -t: -o:
 grep egrep fgrep|pattern|* -R# --dereference-recursive# -A: -B: -C: -m: -d: -D: -e! -f@ --include= --exclude= --exclude-dir= --color --count --ignore-case --line-number --recursive --files-with-matches --files-without-match --only-matching --max-count= --word-regexp --invert-match --extended-regexp --fixed-strings --perl-regexp --no-filename --with-filename --context= --after-context= --before-context= --text --null --quiet --no-messages
@@ -58,7 +59,7 @@ xxd|files1|exact -b -e -E -i -p -ps -u -c= -g= -l= -s= -o=
 diff|files|-abBcdeEiNnpqstuwyTZ0123456789 -r# -C: -U: -W: -L: -x: -I: --brief --unified? --context? --recursive# --ignore-all-space --ignore-space-change --ignore-blank-lines --ignore-case --side-by-side --color? --exclude= --label= --new-file --text --minimal --strip-trailing-cr --report-identical-files --suppress-common-lines --width= --no-dereference
 base64|files|-diwD --decode --wrap= --ignore-garbage
 file|files|-bikLNhr0 -F: --brief --mime --mime-type --mime-encoding --dereference
-tree|files|-adfhilpsugDFCnrtJX -L: -I: -P: --noreport --dirsfirst --gitignore --prune --du --si --filelimit=
+tree|files|-adfhipsugDFCnrtJX -l# -L: -I: -P: --noreport --dirsfirst --gitignore --prune --du --si --filelimit=
 date|text|-uR -I? -d: -r: -j --date= --utc --universal --iso-8601? --rfc-3339= --rfc-email --reference= --debug
 hostname|text0|-sfidAI --fqdn --short --long --ip-address --all-ip-addresses --domain
 env|text0|
@@ -83,8 +84,8 @@ git reflog|text0|${LOG}
 git shortlog|files|-nsecw? ${LOG} --summary --numbered --email
 git blame|files|-wMCselftncp -L: -M? -C? --line-porcelain --porcelain --date= --show-email --root --abbrev? --since= --color-lines --color-by-age
 git grep|pattern|-niIlLcwvEFPohHqWpaz -e! -A: -B: -C: -m: --cached --untracked --line-number --name-only --files-with-matches --files-without-match --count --ignore-case --word-regexp --invert-match --extended-regexp --fixed-strings --perl-regexp --break --heading --show-function --function-context --and --or --not --color? --no-color --column --only-matching --max-depth= --all-match
-git branch|text0|-arvlqi --list --show-current --all --remotes --verbose --merged? --no-merged? --contains? --no-contains? --points-at? --sort= --column? --color? --no-color --abbrev?
-git tag|text0|-l --list --sort= --merged? --no-merged? --contains? --points-at? --column? --color?
+git branch|text0|-arvlqi --list --show-current --all --remotes --verbose --merged? --no-merged? --contains? --no-contains? --points-at? --sort% --column? --color? --no-color --abbrev?
+git tag|text0|-l --list --sort% --merged? --no-merged? --contains? --points-at? --column? --color?
 git remote|text0|-v --verbose
 git remote get-url|text|--all --push
 git stash list|text0|${LOG}
@@ -99,7 +100,7 @@ git check-ignore git check-attr|files|-vnqaz --verbose --non-matching --no-index
 git describe|text|--tags --all --long --always --dirty? --abbrev? --match= --exclude= --contains --exact-match --first-parent --candidates= --broken?
 git merge-base|text|-a --all --octopus --independent --is-ancestor --fork-point
 git name-rev|text|--tags --name-only --always --all --refs= --exclude= --no-undefined
-git for-each-ref git show-ref|text|--format% --sort= --count= --heads --tags --merged? --no-merged? --contains? --points-at? --verify --hash? --head --abbrev? -d -q -s --quiet --dereference
+git for-each-ref git show-ref|text|--format% --sort% --count= --heads --tags --merged? --no-merged? --contains? --points-at? --verify --hash? --head --abbrev? -d -q -s --quiet --dereference
 git symbolic-ref|text1|-q --short --quiet
 git count-objects|text0|-vH --verbose --human-readable
 `;

@@ -146,11 +146,12 @@ class Walk {
   #links(effect: Reads, folders: readonly string[] | null, command: SimpleCommand): Need[] {
     const isHanded = handsNames(this.#line, command);
     if (effect.follows === undefined && !isHanded) return [];
-    const texts = command.words.map(({ text }) => text);
-    const name = effect.follows ?? linksListed(texts);
+    const name = effect.follows ?? linksListed(command.words);
     const starts = effect.files.map((word) => fileOf(word, this.#variables) ?? ".");
     const dirs = starts.flatMap((start) => (folders ?? []).map((folder) => resolve(folder, start)));
-    return dirs.flatMap((dir) => this.#linked(dir, name === null ? [] : [name], true, `\`${texts[0]}\``));
+    return dirs.flatMap((dir) =>
+      this.#linked(dir, name === null ? [] : [name], true, `\`${command.words[0]?.text}\``),
+    );
   }
 
   #linked(dir: string, names: readonly string[], deep: boolean, by: string): Need[] {

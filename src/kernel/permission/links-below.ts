@@ -14,15 +14,19 @@ const MAX_ENTRIES = 50_000;
 export function linksBelow(dir: string, names: readonly string[], deep: boolean): string[] | null {
   const found: string[] = [];
   const seen = new Set<string>();
-  const globs = names.map((name) => (/[{}\\!^]/.test(name) ? null : new Bun.Glob(name)));
+  // Programs differ in what brackets mean, and a shell takes a pattern that matches nothing for a name.
+  const globs = names.map((name) => (/[{}\\[]/.test(name) ? null : new Bun.Glob(name)));
   let left = MAX_ENTRIES;
   return isWhole(dir, 0) ? found : null;
 
   function isWhole(folder: string, level: number): boolean {
     const glob = globs[deep ? 0 : level];
     return entriesOf(folder).every((entry) => {
-      if (--left < 0 || (deep && mayBecomeMore(entry.name))) return false;
-      const matches = glob?.match(entry.name) ?? glob === null;
+      // Of a name that is not UTF-8, another file would be looked at.
+      const isOther = glob !== undefined && entry.name.includes("\ufffd");
+      if (--left < 0 || isOther || (deep && mayBecomeMore(entry.name))) return false;
+      // In some locales, `?` matches a byte.
+      const matches = glob === null || (glob && (/\P{ASCII}/u.test(entry.name) || glob.match(entry.name)));
       const path = join(folder, entry.name);
       if (entry.isSymbolicLink() && matches) found.push(path);
       const enters = entry.isDirectory() || (entry.isSymbolicLink() && names.length > 0 && isNew(path));

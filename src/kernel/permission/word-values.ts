@@ -204,12 +204,22 @@ function joined(words: readonly { text: string }[]): string {
   return words.map(({ text }) => text).join("\n");
 }
 
+/** Tests of `find` with one value, which may stand before one that names what is found. */
+const TESTS = /^-(?:type|i?name|i?path|maxdepth|mindepth|size|[mca](?:time|min)|newer|perm|user|group)$/;
+
 /** The name of the links that a list may hold: `*` for any, null for none. */
-export function linksListed(texts: readonly string[]): string | null {
-  if (/^(?:rg|grep)$/.test(texts[0] ?? "")) return null;
-  const isPlain = texts[0] === "find" && !texts.some((text) => /^(?:-o|-or|-not|[!,])$/.test(text));
+export function linksListed(words: readonly Word[]): string | null {
+  const [program] = words;
+  if (/^(?:rg|grep)$/.test(program?.text ?? "")) return null;
+  const isPlain = program?.text === "find" && !words.some(({ text }) => /^(?:-o|-or|-not|[!,])$/.test(text));
   if (!isPlain) return "*";
-  const after = (option: string): string | undefined =>
-    texts.includes(option) ? texts[texts.indexOf(option) + 1] : undefined;
-  return after("-type") === "f" ? null : (after("-name") ?? "*");
+  const before = new Map<string, string>();
+  // What follows another word may be its value, and a test behind an action does not limit what that gets.
+  for (
+    let at = words.findIndex(({ form }) => form.startsWith("-"));
+    TESTS.test(words[at]?.text ?? "");
+    at += 2
+  )
+    before.set(words[at]?.text ?? "", words[at + 1]?.dynamic ? "*" : (words[at + 1]?.text ?? "*"));
+  return before.get("-type") === "f" ? null : (before.get("-name") ?? "*");
 }

@@ -308,6 +308,40 @@ test("a link that a pattern or a list names is read only as Read would read it",
   expect(commands.filter((_, i) => !results[i]?.includes("(asked because "))).toEqual([]);
 });
 
+test("a link is found whatever its name, and however a pattern or a list names it", async () => {
+  await using machine = new Machine({ git: true });
+  const outside = join(machine.elsewhere, "outside.txt");
+  machine.write(outside, "the secret");
+  const folders = ["brackets", "class", "accent", "bytes", "folder"];
+  for (const name of folders) mkdirSync(join(machine.project, name));
+  symlinkSync(outside, join(machine.project, "brackets/[l]ink"));
+  symlinkSync(outside, join(machine.project, "class/link"));
+  symlinkSync(outside, join(machine.project, "accent/é.md"));
+  symlinkSync(machine.elsewhere, join(machine.project, "folder/link"));
+  Bun.spawnSync(["sh", "-c", `ln -s ${outside} "bytes/$(printf '\\377.c')"`], { cwd: machine.project });
+  const commands = [
+    ...[
+      "cat brackets/[l]ink",
+      "cat class/[[:alpha:]]ink",
+      "cat class/l[[.i.]]nk",
+      "LC_ALL=C; cat accent/??.md",
+    ],
+    ...["cat bytes/*", "find bytes -name '*.c' | xargs cat", "grep -R secret bytes", "diff -r bytes class"],
+    ...['for f in bytes/*; do cat "$f"; done', "grep --deref secret class", "grep --d secret class"],
+    ...["find class -name '[[:alpha:]]ink' | xargs cat", "find class -exec cat {} + -type f"],
+    ...["find class -print -name zz | xargs cat", "find class -printf -name -exec cat {} +"],
+    ...["find class -iname -name -exec cat {} +", "x=,l; find class -type f$x -exec cat {} +"],
+    ...["ls -RL folder", "ls --deref -R folder", "du -aL folder", "tree -l folder"],
+  ];
+  const results = await resultsOf(machine, commands);
+  expect(commands.filter((_, i) => !results[i]?.includes("(asked because "))).toEqual([]);
+  const known = [
+    "find class -maxdepth 1 -type f | xargs grep a",
+    "find class -mtime 1 -name '*.a' -exec cat {} +",
+  ];
+  for (const result of await resultsOf(machine, known)) expect(result).not.toContain("(asked because ");
+});
+
 test("a link takes no edit of the project's files out of the project", async () => {
   await using machine = new Machine({ git: true });
   machine.write(join(machine.elsewhere, "outside.txt"), "the secret");
@@ -320,6 +354,10 @@ test("a link takes no edit of the project's files out of the project", async () 
   // One folder up, they lead out of the project.
   symlinkSync("../elsewhere", join(machine.project, "deep/folder"));
   symlinkSync("../elsewhere/outside.txt", join(machine.project, "deep/file"));
+  for (const folder of ["into", "into/tree"]) mkdirSync(join(machine.project, folder));
+  for (const file of ["into/a.txt", "into/tree/x"])
+    symlinkSync(join(machine.elsewhere, "outside.txt"), join(machine.project, file));
+  machine.write("tree/x", "x\n");
   const commands = [
     ...["touch link/../ran", "touch link/./../ran", "mkdir .../../ran", "rm -f link/../outside.txt"],
     ...[
@@ -329,6 +367,7 @@ test("a link takes no edit of the project's files out of the project", async () 
     ],
     ...["cp -P deep/file up && cp a.txt up", "cp -a deep/. src; mkdir src/folder/ran"],
     "mv deep/file up && sed -i s/the/x/ up",
+    ...["cp a.txt into", "cp a.txt tree/x into/", "cp -r tree into", "cp -rf tree/. into/tree"],
   ];
   const results = await resultsOf(machine, commands, "edits");
   expect(commands.filter((_, i) => !results[i]?.includes("(asked because "))).toEqual([]);
