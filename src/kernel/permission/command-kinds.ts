@@ -108,6 +108,8 @@ pnpm *|-s -w -r -D -F --silent --recursive --filter --frozen-lockfile --save-dev
 cargo *|-q -v -p -j --release --all --workspace --lib --bins --tests --test --bin --no-run --package --features --all-features --all-targets --locked --offline --quiet --verbose --
 sort|-o -n -r -u -b -f --output --unique --numeric-sort --reverse
 gh api|-q --jq --paginate --cache --silent
+curl|-s -S -L -f -i -I -v -O -X -H -d -m -sS -sSf -sI -sL -sSL -fsSL -fsS --silent --show-error --location --fail --include --head --verbose --remote-name --request --header --data --data-raw --json --max-time --compressed
+wget|-q -nv -c -S --quiet --no-verbose --continue --spider
 `;
 
 let optionTable: ReadonlyMap<string, ReadonlySet<string>> | undefined;
@@ -120,6 +122,33 @@ function knownOptions(title: readonly string[]): ReadonlySet<string> | undefined
       .map(([name = "", options = ""]) => [name, namesIn(options)]),
   );
   return optionTable.get(title.slice(0, 2).join(" ")) ?? optionTable.get(`${title[0]} *`);
+}
+
+/** Addresses other than of the web, and values that are files: `curl` would print or send any file. */
+const OTHER_SOURCE = /^@|=@|^[{[]|^(?!https?:)[a-z][\w+.-]*:(?![\d ])/i;
+
+/**
+ * Programs that run what is in the project, or that `coversFiles` limits to it, whatever their options: of others,
+ * "always" offers the whole line.
+ */
+const OFFERED = namesIn(
+  `ant biome black bun bun_test chmod chown cmake cp deno_test dotnet_build dotnet_test eslint flake8 gradle_build gradle_test gulp
+  jest just ln make mix_test mkdir mocha mv mvn_test mvn_package mypy ninja node npx perl php phpunit playwright prettier pytest
+  python python3 rake rm rmdir rubocop ruby ruff shred swift_build swift_test tee touch truncate ts-node tsc tsx turbo unlink vite
+  vitest webpack yarn_build yarn_lint yarn_test`,
+);
+
+/** Of `npm *`, `pnpm *` and `cargo *`: they do what the project says, and set no program that another one runs. */
+const OFFERED_TASKS = namesIn(
+  `add bench build check ci clippy dedupe doc exec fetch fmt i install list ls outdated pack prune publish remove run start stop t test
+  tree uninstall update view x`,
+);
+
+function isOffered(title: readonly string[]): boolean {
+  const [program = "", subcommand = ""] = title;
+  if (OFFERED.has(program) || OFFERED.has(`${program}_${subcommand}`) || program.includes("/")) return true;
+  const isTask = !/^(?:npm|pnpm|cargo)$/.test(program) || OFFERED_TASKS.has(subcommand);
+  return isTask && knownOptions(title) !== undefined;
 }
 
 /** Words that a rule can hold as they are, and that a terminal shows. */
@@ -142,7 +171,7 @@ export function alwaysPattern(words: readonly Word[]): string | null {
   if (readsItsProgram(words)) return null;
   const title = titleWords(words);
   const isSweeping = sweepingOption(title?.[0], words) !== undefined;
-  if (!isSweeping && title?.every((text) => PLAIN.test(text)) && fitsPattern(words))
+  if (!isSweeping && title?.every((text) => PLAIN.test(text)) && isOffered(title) && fitsPattern(words))
     return `${title.join(" ")} *`;
   const [first, second] = words;
   if (title === null && WITH_SUBCOMMANDS.has(first?.text ?? "") && !second?.text.startsWith("-")) return null;
@@ -188,6 +217,7 @@ export function fitsPattern(words: readonly Word[]): boolean {
     if (beginsAsOption(form) && !known.has(text.replace(/=.*/s, "").replace(/^(-[jC])\d+$/, "$1")))
       return false;
     if (name === "make" && form.includes("=")) return false;
+    if (name === "curl" && OTHER_SOURCE.test(form)) return false;
   }
   return true;
 }
