@@ -5,9 +5,10 @@ import { readProc } from "./linux-table.ts";
 
 /**
  * Any program of the user can have these start another one: `tmux run-shell`, `screen -X`, `at`, a line of a crontab, a
- * call over D-Bus. What they start does not descend from the run that asked for it.
+ * call over D-Bus, `emacsclient`, a remote command of a terminal. What they start does not descend from the run that asked for it.
  */
-const SERVICES = /^(?:tmux: server|tmux|screen|cron|crond|atd|anacron|fcron|dbus-daemon|dbus-broker)$/i;
+const SERVICES =
+  /^(?:tmux: server|tmux|screen|zellij|dtach|abduco|wezterm-mux-ser|cron|crond|atd|anacron|fcron|dbus-daemon|dbus-broker|supervisord|emacs|kitty|konsole|(?:gnome|xfce4|mate)-terminal-?|ptyxis-agent)$/i;
 
 /**
  * Returns the service that has started this process or an ancestor of it; null for none, and where the user has typed at

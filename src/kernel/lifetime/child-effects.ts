@@ -4,7 +4,7 @@ import { isWithin, realOrSame } from "../../lib/inner-path.ts";
 import { type GuardedFolder, SyscallError } from "../../plugin/index.ts";
 import { realTarget } from "../permission/call-view.ts";
 import type { Process } from "../process/process.ts";
-import { foldersOf } from "./spawn-limits.ts";
+import { foldersOf, requireFolders } from "./spawn-limits.ts";
 
 /** The effects of a command's options outside of tool calls. */
 export interface ChildEffects {
@@ -16,6 +16,8 @@ export interface ChildEffects {
   written?: readonly string[];
   /** Variables that are set for its programs. */
   variables?: readonly string[];
+  /** Folders in which it works. */
+  folders?: readonly string[];
 }
 
 /** Fails with PERMISSION for an effect that the parent could not cause by its own tool calls. */
@@ -24,6 +26,7 @@ export function requireEffects(
   effects: ChildEffects,
   guarded: readonly GuardedFolder[],
 ): void {
+  requireFolders(effects.folders ?? [], parent);
   for (const command of effects.commands ?? []) {
     const refusal = parent.permissions.toolRefusal("Bash", command);
     if (refusal)

@@ -24,15 +24,18 @@ import type { AgentInfo, Limit, ProcessKind, ProviderChoice, SpawnOpts } from ".
 
 /** Fails with PERMISSION for a folder outside the parent's folders. */
 export function requireWithinParent(given: SpawnOpts, parent: Process): void {
+  const project = given.worktree ? [] : [given.project.dir];
+  requireFolders([...project, ...(given.folders ?? [])], parent);
+}
+
+/** Fails with PERMISSION when a child may not work in one of these folders. */
+export function requireFolders(wanted: readonly string[], parent: Process): void {
   // As a folder of the child, a folder that is open for reading only would be open for writing too.
   const readOnly = parent.permissions.opened.flatMap(({ dir, write }) => (write ? [] : [dir]));
   const folders = foldersOf(parent)
     .filter((dir) => !readOnly.includes(dir))
     .map(realOrSame);
-  const project = given.worktree ? [] : [given.project.dir];
-  const outside = [...project, ...(given.folders ?? [])].find(
-    (dir) => !folders.some((folder) => isWithin(folder, realOrSame(dir))),
-  );
+  const outside = wanted.find((dir) => !folders.some((folder) => isWithin(folder, realOrSame(dir))));
   if (outside !== undefined) {
     throw new SyscallError(
       "PERMISSION",

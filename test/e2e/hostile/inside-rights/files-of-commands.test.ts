@@ -117,6 +117,15 @@ describe("what rnix writes and reads inside a run needs the right to it", () => 
     expect(named[0]).toContain(".rnix/agents/made/agent.yaml");
   });
 
+  test("a child for a folder outside is refused before anything is made there", async () => {
+    await using machine = prepared();
+    const folder = `--cwd ${machine.elsewhere}`;
+    const commands = [`${SPAWN} ${folder}`, `${RNIX} sh ${folder} -c ls`];
+    for (const result of await typed(machine, commands, ["Bash", "Read", "Write"]))
+      expect(result).toContain("is outside the folders of process");
+    expect(machine.has(join(machine.elsewhere, ".rnix"))).toBe(false);
+  });
+
   test("what a run may not write itself, its unrestricted shell does not have written", async () => {
     await using machine = prepared();
     const commands = [`${SPAWN} --summary .rnix/made`, `${RNIX} init`, `${SPAWN} --summary made`];

@@ -10,7 +10,7 @@ import { bash, calls, says } from "../../support/scenes.ts";
 const RNIX = `'${binary()}'`;
 const hasTmux = Bun.which("tmux") !== null;
 /** Of the names that services have; each is a shell here. */
-const SERVICES = ["cron", "crond", "atd", "dbus-daemon"];
+const SERVICES = ["cron", "crond", "atd", "dbus-daemon", "emacs", "dtach", "gnome-terminal-"];
 
 /** A client of its own, which would have a run ask for nothing. */
 const SET_MODE = `use IO::Socket::UNIX;
