@@ -1,8 +1,17 @@
 /** Finds out whether a shell text runs a command: a check that runs none would pass. */
 
-/** Comments, escaped line ends, operators, redirections and words. `$(` and a backquote begin a substitution. */
-const TOKEN =
-  /(?<blank>[^\S\n]+|\\\n|(?<![^\s;&|()])#[^\n]*)|(?<separator>[;&|\n]+)|(?<bracket>[()])|(?<redirect>\d*(?:<<-?|>>|[<>]&|<>|>\||[<>]))|(?<word>(?:'[^']*'|"(?:[^"\\]|\\[\s\S])*"|\\[\s\S]|\$\{[^}]*\}|\$\(|[^\s;&|()<>'"\\])+|['"\\])/g;
+/** A part of a word. Only one alternative fits at each place: a long word is read once. */
+const PART = /'[^']*'|"(?:[^"\\]|\\[\s\S])*"|\\[\s\S]|\$\{[^}]{0,500}\}|(?!\$\{[^}]{0,500}\})[^\s;&|()<>'"\\]/
+  .source;
+
+/** Comments, escaped line ends, operators, redirections and words. `$(` ends a word: a substitution begins. */
+const TOKEN = new RegExp(
+  [
+    String.raw`(?<blank>[^\S\n]+|\\\n|(?<![^\s;&|()])#[^\n]*)|(?<separator>[;&|\n]+)|(?<bracket>[()])`,
+    String.raw`|(?<redirect>\d*(?:<<-?|>>|[<>]&|<>|>\||[<>]))|(?<word>(?:${PART})*?\$\(|(?:${PART})+|['"\\])`,
+  ].join(""),
+  "g",
+);
 
 const ASSIGNMENT = /^([A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=([\s\S]*)$/;
 /** Words that only expand variables: with `:+`, to a text if the variable is not empty. */
@@ -10,13 +19,15 @@ const VARIABLES = /^"?(?:\$(?:\w+|[@*]|\{(?:\w+|[@*])(?::?-|:?\+[^}]*)?\}))+"?$/
 /** Runs in the shell itself whatever its quotes. */
 const SUBSTITUTION = /`|\$\(/;
 const names = (text: string): ReadonlySet<string> => new Set(text.split(" "));
+/** Its end begins one that is in no quotes. */
+const OPEN = /^[^"'`]*\$\($/;
 /** A command may follow. */
 const KEYWORDS = names("! { } if then elif else fi while until do done time");
 /** They run what follows them, if anything does. */
 const RUNNERS = names("eval exec command builtin env sh bash dash zsh ksh");
 /** They only prepare the shell for the commands after them. */
 const PREPARING = names(
-  "alias unalias export readonly declare typeset local unset set shopt umask trap cd pushd popd return wait shift hash jobs times",
+  "alias unalias export readonly declare typeset local unset set shopt umask trap ulimit cd pushd popd return wait shift hash jobs times",
 );
 
 /** Commands that succeed and do nothing: alone a user means them, beside an empty variable they hide it. */
@@ -47,8 +58,13 @@ export function hasCommand(text: string, variables?: Variables): boolean {
   let empty: 0 | 1 | 2 = 0;
   for (let at = 0; at < tokens.length; at++) {
     const { kind, text: word } = tokens[at] ?? END;
-    if (kind === "word" && SUBSTITUTION.test(word.replaceAll(/'[^']*'/g, ""))) return true;
-    if (kind === "redirect") at++;
+    if (kind === "word" && SUBSTITUTION.test(word.replaceAll(/'[^']*'/g, ""))) {
+      if (!OPEN.test(word)) return true;
+      // What is in it is a command, if it has any.
+      const name = ASSIGNMENT.exec(word)?.[1];
+      if (name !== undefined) assigned.set(name, word);
+      first = true;
+    } else if (kind === "redirect") at++;
     else if (kind !== "word") {
       first = true;
       if (empty > 0) empty = 2;
@@ -84,7 +100,7 @@ interface Token {
 const END: Token = { kind: "separator", text: "" };
 
 function tokensOf(text: string): Token[] {
-  return [...text.matchAll(TOKEN)].flatMap(({ groups = {} }): Token[] => {
+  return [...text.replaceAll(/`([^`]*)`/g, "$($1)").matchAll(TOKEN)].flatMap(({ groups = {} }): Token[] => {
     for (const kind of ["separator", "bracket", "redirect", "word"] as const) {
       const found = groups[kind];
       if (found !== undefined) return [{ kind, text: found }];

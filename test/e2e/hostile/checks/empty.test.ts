@@ -12,6 +12,12 @@ const EMPTY = [
   "for t in $UNSET; do false $t; done",
   "X=$UNSET; $X",
   "$UNSET || true",
+  "`$UNSET`",
+  "$($UNSET)",
+  "X=$($UNSET)",
+  "X=1 `$UNSET`",
+  "$( )",
+  "ulimit -c 0",
 ];
 const HIDDEN = ["if $UNSET; then :; fi", "bash -c '$UNSET'", "sh -ec '$UNSET || true'"];
 const OTHERWISE = ["{UNSET:-}", "{@}", "{UNSET:+npm test}", "UNSET || exit 1", "UNSET; env CI=1 $UNSET"].map(
