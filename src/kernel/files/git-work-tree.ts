@@ -52,8 +52,11 @@ export interface Listing {
   stats: Map<string, Stats>;
   /** The files' entries in the index, by path; undefined for a file that the index lacks. */
   entries: ReadonlyMap<string, IndexEntry | undefined>;
-  /** Whether a file is older than the first listing, and was not in it: it was ignored, or had another name. */
-  isOlder(path: string): "here" | "elsewhere" | false;
+  /**
+   * Whether a file is older than the first listing, and was not in it: it was ignored, or had another name.
+   * `isReplaced`: another file has its name since it was last seen.
+   */
+  isOlder(path: string, isReplaced?: boolean): "here" | "elsewhere" | false;
   /** False when something could not be read. */
   complete: boolean;
 }
@@ -115,8 +118,8 @@ export class WorkTree {
     this.#scan = scan;
     const listed = await this.#states([...scan.dirty.keys(), ...scan.untracked]);
     if (isFirst) for (const { ino } of listed.stats.values()) scan.inodes.add(ino % 2 ** 32);
-    const isOlder = (path: string): ReturnType<Listing["isOlder"]> => {
-      if (scan.wasIgnored(path)) return "here";
+    const isOlder: Listing["isOlder"] = (path, isReplaced = false) => {
+      if (!isReplaced && scan.wasIgnored(path)) return "here";
       const stat = listed.stats.get(path);
       const isNew = !stat || stat.birthtimeMs === 0 || stat.birthtimeMs >= this.#begunMs - SLACK_MS;
       return isNew || stat.isDirectory() || scan.inodes.has(stat.ino % 2 ** 32) ? false : "elsewhere";

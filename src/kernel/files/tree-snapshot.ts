@@ -76,8 +76,9 @@ export class TreeSnapshot {
     const version = listing.files.get(path);
     const seen = version === DELETED ? null : await this.#read(path, entry);
     const before = known ? known.state : this.#former(path, seen, listing);
-    // A known file counts as well if an older file was moved over it.
-    const isMoved = seen !== null && listing.isOlder(path) === "elsewhere";
+    // A known file counts as well if an older file was moved over it, also where it was ignored at first.
+    const isReplaced = known !== undefined && inodeIn(known.version) !== inodeIn(version);
+    const isMoved = seen !== null && listing.isOlder(path, isReplaced) === "elsewhere";
     const after = seen && isMoved ? { ...seen.state, older: true } : (seen?.state ?? null);
     this.#known.set(path, { version, state: after, entry });
     const isSame = isEntry(before) ? isIn(before, seen) : sameState(before, after);
@@ -100,6 +101,11 @@ export class TreeSnapshot {
     if (entry?.kind === "other") return { state: other("a submodule"), usersName: null };
     return this.#ports.states.read(join(this.#ports.dir, path));
   }
+}
+
+/** The inode in a version that `list` has made. */
+function inodeIn(version: string | undefined): string | undefined {
+  return version?.split(" ")[1];
 }
 
 export function isEntry(state: FileState | IndexEntry | null): state is IndexEntry {

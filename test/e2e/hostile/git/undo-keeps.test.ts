@@ -42,6 +42,7 @@ describe("undo never takes what the user had", () => {
     ["the file is moved", ["mv .env env.txt"], "env.txt", null],
     ["moved, then changed", ["mv .env env.txt", "echo x >> env.txt"], "env.txt", null],
     ["moved over a file of the repository", ["mv .env a.txt"], "a.txt", null],
+    ["another repository's file is moved over it", ["mv .gitignore gi", "mv nested/f .env"], ".env", null],
     ["its ignored folder is moved", ["mv data kept"], "kept/db", "rows"],
     ["a file in a formerly ignored folder", ["echo > .gitignore; echo x >> data/db"], "data/db", null],
     ["a branch without the ignore file", ["git checkout -q bare && echo x >> .env"], ".env", null],
