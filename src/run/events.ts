@@ -1,7 +1,6 @@
 /** What can happen to a run, as typed events: the one form in which records are read. */
 
 import type { Message } from "../plugin/index.ts";
-import { openStep } from "./open-step.ts";
 import type { JournalEntry, StepRecord, ToolCallRecord } from "./step-schema.ts";
 
 type Entry<T extends JournalEntry["t"]> = Extract<JournalEntry, { t: T }>;
@@ -100,10 +99,4 @@ function startOf(call: ToolCallRecord, at: { step: number; origin_uuid?: string 
 
 function endOf({ started_at, duration_ms, waited_ms = 0 }: ToolCallRecord): string {
   return new Date(Date.parse(started_at) + duration_ms + waited_ms).toISOString();
-}
-
-/** Returns the events of finished steps and of the journal of the step after them. */
-export function eventsOf(steps: readonly StepRecord[], journal: readonly JournalEntry[]): RunEvent[] {
-  const recorded = steps.reduce((last, { step }) => Math.max(last, step), 0);
-  return [...steps.flatMap(eventsOfStep), ...eventsOfJournal(openStep(journal, recorded))];
 }

@@ -2,7 +2,7 @@
 
 import type { Usage } from "../plugin/index.ts";
 import type { RunEvent } from "./events.ts";
-import type { SoFar } from "./step-schema.ts";
+import type { ChildResult, SoFar, StepRecord, ToolCallRecord } from "./step-schema.ts";
 import { addUsage, noUsage } from "./usage.ts";
 
 /** Of a fork, the steps that it began with count as steps only: their usage is that of the run that made them. */
@@ -11,8 +11,28 @@ export interface RunState {
   recorded: number;
   /** The last step that has begun. */
   steps: number;
+  /** The first step without a readable record before a later one; null: none. */
+  gap: number | null;
+  /** The record of the last step that has one. */
+  last: StepRecord | null;
+  /** The events after it: those of the open step, with compactions and model switches before that step. */
+  open: RunEvent[];
+  /** Calls of the open step that were started. */
+  open_calls: Set<string>;
   /** Tool calls that were started. */
   tool_calls: number;
+  /** Tool calls of recorded steps. */
+  recorded_calls: number;
+  /** The input of the last call of Plan that is done. */
+  plan: ToolCallRecord["input"] | null;
+  /** The names of the skills that were loaded. */
+  skills: Set<string>;
+  /** Ends of children, as the steps recorded them. */
+  children: ChildResult[];
+  /** Numbers of the inbox entries that recorded steps have delivered to the model. */
+  acknowledged: number[];
+  /** The same of the open step. */
+  delivered: number[];
   /** Of the run alone. */
   usage: Usage;
   /** Usage with its children: the last sum on record, and what drivers have asked the model since. */
@@ -21,59 +41,84 @@ export interface RunState {
   counted_at_ms: number;
   /** Unix ms of the last event; 0 when there is none. */
   seen_at_ms: number;
-  /** Calls of the open step that were started. */
-  open_calls: readonly string[];
 }
 
-export const INITIAL_STATE: RunState = {
-  recorded: 0,
-  steps: 0,
-  tool_calls: 0,
-  usage: noUsage(),
-  so_far: null,
-  counted_at_ms: 0,
-  seen_at_ms: 0,
-  open_calls: [],
-};
+/** The state of a run without events. */
+export function initialState(): RunState {
+  return {
+    ...{ recorded: 0, steps: 0, gap: null, last: null, open: [], open_calls: new Set() },
+    ...{ tool_calls: 0, recorded_calls: 0, plan: null, skills: new Set(), children: [] },
+    ...{ acknowledged: [], delivered: [] },
+    ...{ usage: noUsage(), so_far: null, counted_at_ms: 0, seen_at_ms: 0 },
+  };
+}
 
-/** Returns the state after an event. */
-export function reduce(before: RunState, event: RunEvent): RunState {
+/** Adds an event to the state, and returns it. The state is changed in place: a long run has 100,000 events. */
+export function reduce(state: RunState, event: RunEvent): RunState {
+  // Steps count from 1, and the events of a step come after the record of the one before.
+  if (event.step !== state.recorded + 1) state.gap ??= state.recorded + 1;
   // The step that a compaction comes before may not have begun.
   const begun = event.t === "compact" || event.t === "switch" ? event.step - 1 : event.step;
-  const state = { ...before, steps: Math.max(before.steps, begun) };
-  if (event.t === "step") {
-    state.recorded = Math.max(state.recorded, event.step);
-    state.open_calls = [];
-  }
-  if (event.origin_uuid !== undefined) return state;
+  state.steps = Math.max(state.steps, begun);
+  if (event.origin_uuid === undefined) count(state, event);
+  if (event.t === "step") finish(state, event.record);
+  else state.open.push(event);
+  return state;
+}
+
+/** Adds what counts for the run that made the step. */
+function count(state: RunState, event: RunEvent): void {
   state.seen_at_ms = Math.max(state.seen_at_ms, Date.parse(event.ts));
   switch (event.t) {
     case "compact":
-      return counted(used(state, event.compaction.usage), event.so_far);
+      addUsage(state.usage, event.compaction.usage);
+      counted(state, event.so_far);
+      break;
+    case "read":
+      state.delivered.push(...event.inbox);
+      break;
     case "answer":
-      return counted(used(state, event.usage), event.so_far);
-    case "step":
-      return counted(state, event.record.so_far);
+      addUsage(state.usage, event.usage);
+      counted(state, event.so_far);
+      break;
     case "call_start":
-      if (state.open_calls.includes(event.id)) return state;
-      return { ...state, tool_calls: state.tool_calls + 1, open_calls: [...state.open_calls, event.id] };
+      if (!state.open_calls.has(event.id)) state.tool_calls++;
+      state.open_calls.add(event.id);
+      break;
     case "call_end": {
-      const asked = event.call.model_use?.usage;
-      return asked ? { ...used(state, asked), so_far: state.so_far && withUse(state.so_far, asked) } : state;
+      const { inbox = [], model_use } = event.call;
+      state.delivered.push(...inbox);
+      if (model_use) addUsage(state.usage, model_use.usage);
+      if (model_use && state.so_far) state.so_far = withUse(state.so_far, model_use.usage);
+      break;
     }
-    default:
-      return state;
+    case "step":
+      state.recorded_calls += event.record.tool_calls.length;
+      counted(state, event.record.so_far);
   }
 }
 
-function used(state: RunState, more: Usage): RunState {
-  const usage = { ...state.usage };
-  addUsage(usage, more);
-  return { ...state, usage };
+/** The step is recorded: none is open. */
+function finish(state: RunState, record: StepRecord): void {
+  state.recorded = Math.max(state.recorded, record.step);
+  state.last = record;
+  for (const call of record.tool_calls) addCall(state, call);
+  state.children.push(...(record.children ?? []));
+  state.acknowledged.push(...state.delivered);
+  state.delivered = [];
+  state.open = [];
+  state.open_calls.clear();
 }
 
-function counted(state: RunState, so_far: SoFar | undefined): RunState {
-  return so_far ? { ...state, so_far, counted_at_ms: state.seen_at_ms } : state;
+/** Adds what an ended call has set: the plan, or a skill. Calls of the open step may still change it. */
+export function addCall(state: Pick<RunState, "plan" | "skills">, call: ToolCallRecord): void {
+  if (call.state !== "done") return;
+  if (call.name === "Plan") state.plan = call.input;
+  if (call.name === "Skill" && call.input.file === undefined) state.skills.add(String(call.input.skill));
+}
+
+function counted(state: RunState, so_far: SoFar | undefined): void {
+  if (so_far) [state.so_far, state.counted_at_ms] = [so_far, state.seen_at_ms];
 }
 
 function withUse(sum: SoFar, { input_tokens, output_tokens, cost_usd = 0 }: Usage): SoFar {

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
-import { eventsOf } from "../../src/run/events.ts";
-import { INITIAL_STATE, reduce } from "../../src/run/state.ts";
+import { initialState, reduce } from "../../src/run/state.ts";
 import type { JournalEntry, StepRecord, ToolCallRecord } from "../../src/run/step-schema.ts";
+import { eventsOf } from "../support/saved-history.ts";
 
 const AT = Date.parse("2026-11-20T00:00:00.000Z");
 const USAGE = { input_tokens: 10, output_tokens: 2, cached_tokens: 0 };
@@ -37,13 +37,23 @@ function step(number: number, more: Partial<StepRecord> = {}): StepRecord {
 }
 
 function stateOf(steps: StepRecord[], journal: JournalEntry[] = []) {
-  return eventsOf(steps, journal).reduce(reduce, INITIAL_STATE);
+  return eventsOf(steps, journal).reduce(reduce, initialState());
 }
 
 test("a finished step counts with its calls, which end after its answer", () => {
   const state = stateOf([step(1, { tool_calls: [call("a", 11), call("b", 12)], so_far: soFar(50) })]);
   expect(state).toEqual({
-    ...{ recorded: 1, steps: 1, tool_calls: 2, usage: USAGE, so_far: soFar(50), open_calls: [] },
+    ...{
+      recorded: 1,
+      steps: 1,
+      gap: null,
+      tool_calls: 2,
+      recorded_calls: 2,
+      usage: USAGE,
+      so_far: soFar(50),
+    },
+    ...{ last: expect.objectContaining({ step: 1 }), open: [], open_calls: new Set(), plan: null },
+    ...{ skills: new Set(), children: [], acknowledged: [], delivered: [] },
     ...{ counted_at_ms: AT + 14_000, seen_at_ms: AT + 14_000 },
   });
 });
@@ -74,7 +84,7 @@ test("the open step adds to it: its answer, its calls once, and what their drive
     ],
   );
   expect(state).toMatchObject({
-    ...{ recorded: 1, steps: 2, tool_calls: 1, open_calls: ["b"], so_far: soFar(92) },
+    ...{ recorded: 1, steps: 2, tool_calls: 1, open_calls: new Set(["b"]), so_far: soFar(92) },
     ...{ usage: { input_tokens: 30, output_tokens: 6 }, counted_at_ms: AT + 21_000, seen_at_ms: AT + 25_000 },
   });
 });
@@ -94,10 +104,35 @@ test("of the steps that a fork began with, only the number counts", () => {
   });
 });
 
-test("reducing changes no earlier state", () => {
-  const [first, ...rest] = eventsOf([step(1, { tool_calls: [call("a", 11)] }), step(2)], []);
-  const before = first ? reduce(INITIAL_STATE, first) : INITIAL_STATE;
-  const copy = structuredClone(before);
-  rest.reduce(reduce, before);
-  expect([before, INITIAL_STATE.usage.input_tokens]).toEqual([copy, 0]);
+test("the last plan and the skills that were loaded are known, and which inbox entries were delivered", () => {
+  const plan = (steps: string[], more = {}) => call("p", 11, { name: "Plan", input: { steps }, ...more });
+  const skill = (input: Record<string, string>) => call("s", 11, { name: "Skill", input });
+  const ended = { uuid: "u", pid: 2, agent: "a", exit_code: 0, exit_reason: "completed", tokens_used: 1 };
+  const state = stateOf(
+    [
+      step(1, {
+        tool_calls: [plan(["one"]), skill({ skill: "docs" }), skill({ skill: "x", file: "y" })],
+        inbox: [1],
+      }),
+      step(2, { tool_calls: [plan(["two"]), plan(["refused"], { state: "denied" })], children: [ended] }),
+    ],
+    [
+      {
+        t: "answer",
+        v: 1,
+        step: 3,
+        ts: at(31),
+        message: { role: "assistant", content: "" },
+        usage: USAGE,
+        inbox: [2],
+      },
+    ],
+  );
+  expect(state).toMatchObject({ plan: { steps: ["two"] }, recorded_calls: 5, children: [ended] });
+  expect([[...state.skills], state.acknowledged, state.delivered]).toEqual([["docs"], [1], [2]]);
+  expect(state.open.map(({ t }) => t)).toEqual(["read", "answer"]);
+});
+
+test("the first step that can't be read is known", () => {
+  expect([stateOf([step(1), step(2)]).gap, stateOf([step(1), step(3), step(5)]).gap]).toEqual([null, 2]);
 });

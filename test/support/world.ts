@@ -1,13 +1,12 @@
 import { expect } from "bun:test";
 import { join } from "node:path";
 import { toolMessage } from "../../src/kernel/conversation/messages.ts";
-import { rebuildHistory } from "../../src/kernel/conversation/rebuild-history.ts";
 import type { Limits } from "../../src/kernel/types.ts";
 import type { LLMEvent, LLMMessage, LLMRequest } from "../../src/plugin/index.ts";
-import { eventsOf } from "../../src/run/events.ts";
 import { calls, KernelHarness, type Model, says, toolDevice } from "./kernel.ts";
 import type { MemoryDisk } from "./memory-disk.ts";
 import { memoryFolder } from "./memory-folder.ts";
+import { eventsOf, historyOf } from "./saved-history.ts";
 import { requireWhole } from "./whole.ts";
 
 /** Acts, each of which must be done once. */
@@ -137,9 +136,7 @@ export async function requireRight(h: KernelHarness, uuid: string, world: World)
   for (const { state, input } of acts) if (state === "done") expect(world.acts).toContain(String(input.act));
   requireWhole(records.flatMap(({ messages, tool_calls }) => [...messages, ...tool_calls.map(toolMessage)]));
   for (let step = 0; step <= records.length; step++) {
-    requireWhole(
-      rebuildHistory(eventsOf(records.slice(0, step), []), { role: "user", content: "go" }).messages,
-    );
+    requireWhole(historyOf(eventsOf(records.slice(0, step), []), { role: "user", content: "go" }).messages);
   }
   const conversation = records.flatMap(({ messages }) => messages.map(({ content }) => content)).join("\n");
   for (const note of world.accepted) expect(conversation.split(note)).toHaveLength(2);

@@ -1,12 +1,30 @@
-/** Rebuilds a run's conversation from its records. */
+/** Rebuilds a run's conversation from its events. */
 
-import { type Message, SyscallError, type ToolCall } from "../../plugin/index.ts";
-import type { AskVerdict } from "../../run/ask-schema.ts";
-import type { RunEvent, RunEventOf } from "../../run/events.ts";
-import type { Compaction, StepRecord, ToolCallRecord, Wake } from "../../store/runs/schema.ts";
-import type { OpenStep } from "../process/run-progress.ts";
+import { type Message, SyscallError } from "../../plugin/index.ts";
+import type { RunEvent } from "../../run/events.ts";
+import { type OpenStep, stepCutOff } from "../../run/open-step.ts";
+import type { RunState } from "../../run/state.ts";
+import type { Compaction } from "../../store/runs/schema.ts";
 import { applyCompaction } from "./apply-compaction.ts";
 import { toolMessage } from "./messages.ts";
+
+/** The messages of the recorded steps, as the model is sent them, and the last summary of replaced ones. */
+export interface Conversation {
+  messages: Message[];
+  summary: Compaction["summary"];
+}
+
+/** Adds what an event adds to the conversation, and returns it. */
+export function converse(conversation: Conversation, event: RunEvent): Conversation {
+  if (event.t === "compact") {
+    conversation.messages = applyCompaction(conversation.messages, event.compaction);
+    conversation.summary = event.compaction.summary ?? conversation.summary;
+  } else if (event.t === "step") {
+    const { messages, tool_calls } = event.record;
+    conversation.messages.push(...messages, ...tool_calls.map(toolMessage));
+  }
+  return conversation;
+}
 
 /** A run's conversation from its records. Every call has a result, as providers require. */
 export interface SavedHistory {
@@ -28,48 +46,36 @@ export interface SavedHistory {
 }
 
 /**
- * Rebuilds the conversation of a run. `first` is the first message, for a run that was interrupted before anything
- * was recorded. Fails with INVALID if a step in the middle can't be read.
+ * Returns the conversation of a run up to its last event. `first` is the first message, for a run that was interrupted
+ * before anything was recorded. Fails with INVALID if a step in the middle can't be read.
  */
-export function rebuildHistory(events: Iterable<RunEvent>, first: Message | undefined): SavedHistory {
-  let messages: Message[] = [];
-  let compactions: Compaction[] = [];
-  let summary: SavedHistory["summary"] = null;
-  let open: RunEvent[] = [];
-  let last: StepRecord | undefined;
-  for (const event of events) {
-    if (event.t === "compact") {
-      messages = applyCompaction(messages, event.compaction);
-      compactions.push(event.compaction);
-      summary = event.compaction.summary ?? summary;
-    } else if (event.t === "step") {
-      if (event.step !== (last?.step ?? 0) + 1) throw unreadStep((last?.step ?? 0) + 1);
-      last = event.record;
-      messages.push(...last.messages, ...last.tool_calls.map(toolMessage));
-      compactions = [];
-      open = [];
-    } else open.push(event);
-  }
-  const answer = open.find((event) => event.t === "answer");
-  const opened = answer && withCalls(answer, open);
+export function rebuildHistory(
+  { recorded, gap, last, open }: RunState,
+  { messages, summary }: Conversation,
+  first: Message | undefined,
+): SavedHistory {
+  if (gap !== null) throw unreadStep(gap);
+  const compactions = open.flatMap((event) => (event.t === "compact" ? event.compaction : []));
   const read = open.find((event) => event.t === "read");
   const unrecorded = read?.messages ?? (!last && first ? [first] : []);
+  const openStep = stepCutOff(open);
   return {
-    step: last?.step ?? 0,
+    step: recorded,
     messages: [...messages, ...unrecorded],
     unrecorded,
-    asked: compactions.length > 0 ? null : lastAsked(messages, last),
+    asked: last && compactions.length === 0 ? lastAsked(messages, last) : null,
     compactions,
     summary,
-    openStep: opened ? openStepOf(opened, open, read?.inbox) : null,
-    paused: !opened && unrecorded.length === 0 && last?.stop_reason === "paused",
+    openStep,
+    paused: !openStep && unrecorded.length === 0 && last?.stop_reason === "paused",
   };
 }
 
-function lastAsked(recorded: readonly Message[], last: StepRecord | undefined): SavedHistory["asked"] {
-  if (!last) return null;
-  const answered = 1 + last.tool_calls.length;
-  return { messages: recorded.slice(0, -answered), tokens: last.usage.input_tokens };
+function lastAsked(
+  recorded: readonly Message[],
+  { tool_calls, usage }: NonNullable<RunState["last"]>,
+): SavedHistory["asked"] {
+  return { messages: recorded.slice(0, -(1 + tool_calls.length)), tokens: usage.input_tokens };
 }
 
 /** Steps count from 1; a gap is a lost line. */
@@ -78,76 +84,4 @@ function unreadStep(step: number): SyscallError {
     "INVALID",
     `Step ${step} can't be read in steps.jsonl, so the run can't be resumed. \`rnix steps\` lists the readable steps, and \`rnix resume UUID --fork --from-step N\` starts a new run after an earlier step.`,
   );
-}
-
-type Answer = RunEventOf<"answer">;
-
-/** Adds the journal's calls to the answer of a program that called tools itself; undefined if it called none. */
-function withCalls(answer: Answer, open: readonly RunEvent[]): Answer | undefined {
-  if (!answer.served) return answer;
-  const calls = new Map<string, ToolCall>();
-  for (const event of open)
-    if (event.t === "call_start") calls.set(event.id, { id: event.id, name: event.name, input: event.input });
-  if (calls.size === 0) return undefined;
-  return { ...answer, message: { ...answer.message, tool_calls: [...calls.values()] } };
-}
-
-function openStepOf(answer: Answer, open: readonly RunEvent[], inbox: readonly number[] = []): OpenStep {
-  const { step, ts, message, reasoning, usage } = answer;
-  const settled = new Map<string, ToolCallRecord>();
-  const waiting = new Map<string, Wake>();
-  const verdicts = new Map<string, AskVerdict[]>();
-  for (const entry of open) {
-    if (entry.t === "waiting") waiting.set(entry.id, entry.on);
-    if (entry.t === "verdict") {
-      // From here on the call may have acted, unless it was refused: then it is refused again.
-      waiting.delete(entry.id);
-      if (entry.verdict.verdict === "no") settled.delete(entry.id);
-      verdicts.set(entry.id, [...(verdicts.get(entry.id) ?? []), entry.verdict]);
-    }
-    if (entry.t === "call_start" && !entry.safe) settled.set(entry.id, unknownCall(entry));
-    // A safe call without an end is repeated.
-    if (entry.t === "call_end") settled.set(entry.call.id, entry.call);
-  }
-  // A waiting call may have been started a second time after a resume.
-  for (const id of waiting.keys()) if (settled.get(id)?.state === "unknown") settled.delete(id);
-  return {
-    step,
-    ts,
-    message,
-    reasoning,
-    usage,
-    stopReason: answer.stop_reason ?? "end_turn",
-    stopWord: answer.stop_word,
-    inbox: inbox.length > 0 ? [...inbox] : undefined,
-    interrupted: answer.interrupted === true,
-    settled: onlyCalled(message.tool_calls ?? [], settled),
-    waiting,
-    verdicts,
-  };
-}
-
-function onlyCalled(
-  calls: readonly ToolCall[],
-  settled: ReadonlyMap<string, ToolCallRecord>,
-): ReadonlyMap<string, ToolCallRecord> {
-  const ids = new Set(calls.map(({ id }) => id));
-  return new Map([...settled].filter(([id]) => ids.has(id)));
-}
-
-/** The record of a call that started and has no recorded end. */
-export function unknownCall({ id, name, path, input, ts }: RunEventOf<"call_start">): ToolCallRecord {
-  return {
-    id,
-    name,
-    path,
-    input,
-    result: null,
-    error:
-      "rnix was ended from outside while this call was under way: it may or may not have happened, whole or in part. Look at what is there before you do it again.",
-    error_code: "CLOSED",
-    started_at: ts,
-    duration_ms: 0,
-    state: "unknown",
-  };
 }

@@ -1,6 +1,7 @@
 /** The reasoning loop of a process: it calls the model and runs the tool calls of its answers, step by step. */
 
 import { type LLMAnswer, type Message, SyscallError, type Usage } from "../../plugin/index.ts";
+import type { OpenStep } from "../../run/open-step.ts";
 import { noUsage } from "../../run/usage.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import { Turns } from "../chat/turns.ts";
@@ -11,7 +12,6 @@ import { textEntry } from "../events/log-entry.ts";
 import { userText } from "../ipc/inboxes.ts";
 import { type AnswerEvents, ModelCall } from "../llm/model-call.ts";
 import type { Process } from "../process/process.ts";
-import type { OpenStep } from "../process/run-progress.ts";
 import { broken, type RunOutcome } from "../process/verdict.ts";
 import type { Processes } from "../tiers/processes.ts";
 import type { ProgramTurn } from "../tools/program-tool-calls.ts";

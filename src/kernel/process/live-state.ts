@@ -1,6 +1,7 @@
 /** The state of a live process, in groups that each have an owner. */
 
 import type { Effort, ImageRef, Message, ToolDef, ToolOutcome } from "../../plugin/index.ts";
+import type { OpenStep } from "../../run/open-step.ts";
 import type {
   CheckResult,
   ChildResult,
@@ -14,7 +15,7 @@ import type {
 import { TokenEstimate } from "../budget/tokens.ts";
 import type { AppliedCompaction, PID, ProviderChoice, SkillInfo } from "../types.ts";
 import type { Preparation, ProcessSpec, ProcessTool, StartingMount } from "./process-spec.ts";
-import type { LastAnswer, OpenStep, RunProgress } from "./run-progress.ts";
+import type { LastAnswer, RunProgress } from "./run-progress.ts";
 
 /** The steps of a live run and what they have used. The loop owns it; model calls and tools count in it. */
 export class LiveRun {

@@ -1,39 +1,11 @@
 /** The progress of a run: its steps, its open step and its last answer. */
 
 import type { Clock } from "../../lib/clock.ts";
-import type { Message, StopReason } from "../../plugin/index.ts";
-import type { AskVerdict, OpenAsk } from "../../run/ask-schema.ts";
+import type { OpenAsk } from "../../run/ask-schema.ts";
+import type { OpenStep } from "../../run/open-step.ts";
 import { noUsage } from "../../run/usage.ts";
-import type {
-  CheckResult,
-  ChildResult,
-  ProcInfo,
-  StepRecord,
-  ToolCallRecord,
-  Usage,
-} from "../../store/runs/schema.ts";
+import type { CheckResult, ChildResult, ProcInfo, StepRecord, Usage } from "../../store/runs/schema.ts";
 import type { SkillInfo, Wake } from "../types.ts";
-
-/** A step without a record: its answer is journaled, and its calls are as far as the journal says. */
-export interface OpenStep {
-  step: number;
-  ts: string;
-  message: Message;
-  reasoning: string | undefined;
-  usage: Usage;
-  stopReason: StopReason;
-  stopWord: string | undefined;
-  /** Numbers of the inbox entries that the messages before its answer hold. */
-  inbox: number[] | undefined;
-  /** By call: results of ended calls, and of calls with an unknown end. All other calls are made now. */
-  settled: ReadonlyMap<string, ToolCallRecord>;
-  /** The user interrupted its answer. */
-  interrupted: boolean;
-  /** By call: what it was waiting for. The call is repeated and waits again. */
-  waiting: ReadonlyMap<string, Wake>;
-  /** By call: what a person has decided about it. */
-  verdicts: ReadonlyMap<string, AskVerdict[]>;
-}
 
 /** The answer of a step that calls no tools. */
 export interface LastAnswer extends Pick<StepRecord, "stop_reason" | "stop_word"> {

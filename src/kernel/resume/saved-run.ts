@@ -1,9 +1,12 @@
-/** Reads what a resume needs from the records of a run. */
+/** Reads what a resume or a fork needs from the records of a run. */
 
 import { attemptsOf } from "../../lib/check-attempts.ts";
+import type { Clock } from "../../lib/clock.ts";
 import { damagedFileText } from "../../lib/damage-text.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { INITIAL_STATE, type RunState, reduce } from "../../run/state.ts";
+import { eventsOfStep, type RunEvent } from "../../run/events.ts";
+import type { OpenStep } from "../../run/open-step.ts";
+import { addCall, initialState, type RunState, reduce } from "../../run/state.ts";
 import type { UnitLine } from "../../run/unit-schema.ts";
 import { DamageCollector } from "../../store/files/damaged-lines.ts";
 import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
@@ -17,21 +20,19 @@ import type {
   ProcInfo,
   SoFar,
   StepRecord,
+  ToolCallRecord,
 } from "../../store/runs/schema.ts";
 import type { EarlierUsage } from "../budget/budget.ts";
 import { recordedFirst } from "../conversation/messages.ts";
-import { rebuildHistory, type SavedHistory } from "../conversation/rebuild-history.ts";
-import { isSuspended, type LastAnswer, type RunProgress } from "../process/run-progress.ts";
-import type { AgentInfo } from "../types.ts";
 import {
-  answerOf,
-  callsOf,
-  completionOf,
-  isOwn,
-  lastPlan,
-  skillsCalled,
-  wasInterrupted,
-} from "./recorded-steps.ts";
+  type Conversation,
+  converse,
+  rebuildHistory,
+  type SavedHistory,
+} from "../conversation/rebuild-history.ts";
+import { planText } from "../devices/plan.ts";
+import { initialProgress, isSuspended, type LastAnswer, type RunProgress } from "../process/run-progress.ts";
+import type { AgentInfo } from "../types.ts";
 
 /** A recorded run: everything that a resume needs. */
 export interface SavedRun {
@@ -73,26 +74,25 @@ export async function readSavedRun(
 ): Promise<SavedRun> {
   const { uuid } = info;
   const lost = new DamageCollector({ live: false });
-  const [meta, events, inbox, units] = await Promise.all([
+  const [meta, restored, units] = await Promise.all([
     runs.meta(uuid),
-    Array.fromAsync(runs.story(info, lost)),
-    runs.inbox(uuid),
+    restore(runs.story(info, lost)),
     runs.units(uuid),
   ]);
   if (!meta?.spawned) throw unreadable(uuid);
   const { spawned } = meta;
+  const { state, conversation } = restored;
+  const inbox = await runs.inbox(uuid, state);
   lost.add(INBOX, inbox);
   lost.add(UNITS, units);
   requireOwnRecord(info, meta, lost);
-  const history = rebuildHistory(events, recordedFirst(info, spawned));
-  const state = events.reduce(reduce, INITIAL_STATE);
-  const steps = events.flatMap((event) => (event.t === "step" ? event.record : []));
-  const calls = callsOf(steps, history);
-  const own = steps.filter(isOwn);
-  const called = skillsCalled(calls, agent);
-  const soFar = usedSoFar(info, state);
+  const history = rebuildHistory(state, conversation, recordedFirst(info, spawned));
   const { openStep } = history;
-  const delivered = new Set(openStep ? inbox.inOpenStep : []);
+  const settled = [...(openStep?.settled.values() ?? [])];
+  const calls = state.recorded_calls + settled.length;
+  const soFar = usedSoFar(info, state);
+  const isCutOff = info.ended_at_ms === null;
+  const delivered = new Set(openStep ? state.delivered : []);
   return {
     info,
     meta,
@@ -108,26 +108,25 @@ export async function readSavedRun(
     unread: inbox.unread.filter(({ seq }) => !delivered.has(seq)),
     damage: damageTexts(lost),
     progress: {
+      ...progressAt(state, openStep, agent),
       createdAtMs: info.created_at_ms,
       elapsedMs: soFar.elapsed_ms,
-      step: history.step,
       openStep,
-      answered: hasEnded(info) ? null : finalAnswer(steps, history),
-      toolCalls: hasEnded(info) ? info.tool_calls : Math.max(info.tool_calls, callsOf(own, history).length),
+      // Cut off between the answer and its end. The last answer of another run, which this one began with, is no end.
+      answered:
+        hasEnded(info) || openStep || state.last?.origin_uuid !== undefined ? null : finalAnswer(state),
+      toolCalls: hasEnded(info) ? info.tool_calls : Math.max(info.tool_calls, calls),
       // Of a run that was cut off, the record may lack the last calls.
-      acted: info.acted || (!hasEnded(info) && callsOf(own, history).length > 0),
-      usage: info.ended_at_ms === null ? state.usage : info.usage,
-      plan: lastPlan(calls),
-      completion: openStep ? completionOf([...openStep.settled.values()]) : null,
-      turnOver: info.chat && !openStep && (steps.length === 0 || wasInterrupted(steps)),
-      answerCut: !openStep && wasInterrupted(steps) && steps.at(-1)?.tool_calls.length === 0,
+      acted: info.acted || (!hasEnded(info) && calls > 0),
+      usage: isCutOff ? state.usage : info.usage,
+      completion: completionOf(settled),
+      turnOver: info.chat && !openStep && (state.last === null || wasInterrupted(state)),
       corrections: hasEnded(info) || isAskedAnew(inbox.unread) ? 0 : (state.so_far?.corrections ?? 0),
       checks: hasEnded(info) ? [] : checksOf(info, inbox.unread),
-      skills: called,
-      children: childrenOf(info, steps),
-      counted: info.ended_at_ms === null ? [] : info.children,
+      children: childrenOf([...info.children, ...(isCutOff ? state.children : [])]),
+      counted: isCutOff ? [] : info.children,
       hadEnded: hasEnded(info),
-      asks: asksOf(info, history),
+      asks: asksOf(info, openStep),
       filesChanged: info.files_changed,
       filesChangedComplete: info.files_changed_complete,
       heldBy: info.units_at_end,
@@ -141,8 +140,101 @@ export async function readSavedRun(
   };
 }
 
+/**
+ * Reads what a fork copies from another run, which may be live: its steps up to this one (by default all recorded
+ * ones), its limits without their usage, and its current rights. The other run's open step is not copied. Fails with
+ * INVALID when the step does not exist or can't be read. Fails with PERMISSION for a foreign run, unless `adopt` is
+ * set: then only its conversation is copied.
+ */
+export async function readFork(
+  runs: RunStore,
+  info: ProcInfo,
+  agent: AgentInfo | null,
+  o: { step?: number; adopt?: boolean; clock: Clock },
+): Promise<SavedRun> {
+  const { uuid } = info;
+  const lost = new DamageCollector({ live: info.ended_at_ms === null });
+  const [meta, recorded] = await Promise.all([runs.meta(uuid), Array.fromAsync(runs.everyStep(uuid, lost))]);
+  if (!meta?.spawned) throw unreadable(uuid);
+  if (!o.adopt) requireOwnRecord(info, meta, lost);
+  const steps = upTo(o.step, recorded, uuid);
+  if (o.adopt) requireConversation(uuid, steps);
+  const { state, conversation } = await restore(steps.values().flatMap(eventsOfStep));
+  const answered = finalAnswer(state) !== null;
+  return {
+    info,
+    meta,
+    spawned: meta.spawned,
+    history: rebuildHistory(state, conversation, recordedFirst(info, meta.spawned)),
+    before: { tokens: 0, cost: null, steps: 0, elapsedMs: 0 },
+    units: [],
+    unread: [],
+    damage: damageTexts(lost),
+    progress: {
+      ...initialProgress(o.clock),
+      ...progressAt(state, null, agent),
+      turnOver: info.chat && (state.last === null || answered || wasInterrupted(state)),
+    },
+    fork: {
+      steps,
+      adopted: o.adopt === true,
+      answered,
+      ended: steps.length === recorded.length && hasEnded(info),
+    },
+  };
+}
+
+/** What the events of a run add up to. */
+async function restore(
+  events: AsyncIterable<RunEvent> | Iterable<RunEvent>,
+): Promise<{ state: RunState; conversation: Conversation }> {
+  const state = initialState();
+  const conversation: Conversation = { messages: [], summary: null };
+  for await (const event of events) {
+    reduce(state, event);
+    converse(conversation, event);
+  }
+  return { state, conversation };
+}
+
+/** What the events alone say. The ended calls of the open step count like recorded ones. */
+function progressAt(
+  state: RunState,
+  openStep: OpenStep | null,
+  agent: AgentInfo | null,
+): Pick<RunProgress, "step" | "plan" | "skills" | "answerCut"> {
+  for (const call of openStep?.settled.values() ?? []) addCall(state, call);
+  return {
+    step: state.recorded,
+    plan: state.plan && planText(state.plan),
+    // The model has seen a skill that is gone now, so it needs no loading.
+    skills: agent?.deferredSkills.filter(({ name }) => state.skills.has(name)) ?? [],
+    answerCut: !openStep && wasInterrupted(state) && state.last?.tool_calls.length === 0,
+  };
+}
+
+/** The user interrupted the last step. */
+function wasInterrupted({ last }: RunState): boolean {
+  return last?.interrupted === true;
+}
+
+/** The final answer of the model, if the last step was to be the last. */
+function finalAnswer({ last }: RunState): LastAnswer | null {
+  if (!last || last.interrupted) return null;
+  const { tool_calls, raw_response, stop_reason, stop_word } = last;
+  const completion = completionOf(tool_calls);
+  if (completion !== null) return { content: completion };
+  if (tool_calls.length > 0 || stop_reason === "paused") return null;
+  return { content: raw_response, stop_reason, stop_word };
+}
+
+function completionOf(calls: readonly ToolCallRecord[]): string | null {
+  const last = calls.findLast(({ name, state }) => name === "Complete" && state === "done");
+  return last ? String(last.input.result) : null;
+}
+
 /** The questions that calls of the open step still wait for. */
-function asksOf({ asks }: ProcInfo, { openStep }: SavedHistory): ProcInfo["asks"] {
+function asksOf({ asks }: ProcInfo, openStep: OpenStep | null): ProcInfo["asks"] {
   const waiting = [...(openStep?.waiting.values() ?? [])];
   return asks.filter(({ id }) => waiting.some((wake) => wake.on === "answer" && wake.id === id));
 }
@@ -160,17 +252,11 @@ export function hasEnded({ ended_at_ms, exit_reason }: ProcInfo): boolean {
   return ended_at_ms !== null && exit_reason !== "suspended";
 }
 
-export function damageTexts(lost: DamageCollector): string[] {
+function damageTexts(lost: DamageCollector): string[] {
   return lost
     .list()
     .filter(({ count, missing }) => count > 0 || missing)
     .map((one) => `${one.file} of its record: ${damagedFileText(one)}`);
-}
-
-/** The last step has a final answer, and the run was interrupted before it ended. */
-function finalAnswer(steps: readonly StepRecord[], { openStep }: SavedHistory): LastAnswer | null {
-  const last = steps.at(-1);
-  return !last || openStep || !isOwn(last) ? null : answerOf(last);
 }
 
 /** A crash may have come after the message about a failed attempt, and before the process record. */
@@ -186,9 +272,8 @@ function isAskedAnew(unread: readonly InboxEntry[]): boolean {
 }
 
 /** How the children ended, without those suspended with it: the calls that wait for these resume them. */
-function childrenOf(info: ProcInfo, steps: readonly StepRecord[]): ChildResult[] {
-  const recorded = info.ended_at_ms === null ? steps.flatMap(({ children = [] }) => children) : [];
-  const last = new Map([...info.children, ...recorded].map((child) => [child.uuid, child]));
+function childrenOf(children: readonly ChildResult[]): ChildResult[] {
+  const last = new Map(children.map((child) => [child.uuid, child]));
   return [...last.values()].filter((child) => !isSuspended(child));
 }
 
@@ -205,13 +290,39 @@ function usedSoFar(info: ProcInfo, { so_far }: RunState): SoFar {
 }
 
 /** Fails with PERMISSION when any part was not written by this user's Rnix, because a resume acts on its content. */
-export function requireOwnRecord(info: ProcInfo, meta: { foreign?: true }, lost: DamageCollector): void {
+function requireOwnRecord(info: ProcInfo, meta: { foreign?: true }, lost: DamageCollector): void {
   requireOwn(info);
   if (meta.foreign) throw foreignLines(info.uuid, META, 1);
   for (const { file, foreign } of lost.list()) if (foreign > 0) throw foreignLines(info.uuid, file, foreign);
 }
 
-export function unreadable(uuid: string): SyscallError {
+/** A foreign message in the system's name would count as the user's own. */
+function requireConversation(uuid: string, steps: readonly StepRecord[]): void {
+  const speaks = steps.find(({ messages }) => messages.some(({ role }) => role === "system"));
+  if (!speaks) return;
+  throw new SyscallError(
+    "INVALID",
+    `Step ${speaks.step} of run ${uuid} holds a message of the system, which no conversation of an agent has: it can't be adopted.`,
+  );
+}
+
+function upTo(
+  step: number | undefined,
+  recorded: readonly StepRecord[],
+  uuid: string,
+): readonly StepRecord[] {
+  if (step === undefined) return recorded;
+  if (recorded.some((record) => record.step === step))
+    return recorded.filter((record) => record.step <= step);
+  const last = recorded.at(-1)?.step;
+  const there = last === undefined ? "it has none yet" : `there are steps 1 to ${last}`;
+  throw new SyscallError(
+    "INVALID",
+    `Run ${uuid} has no step ${step} to fork from: ${there}. \`rnix steps ${uuid}\` lists them.`,
+  );
+}
+
+function unreadable(uuid: string): SyscallError {
   return new SyscallError(
     "INVALID",
     `Run ${uuid} can't be resumed: its process-meta.json, with the prompt head and the checks, is missing or of an older rnix. Start a new run: rnix spawn.`,

@@ -5,7 +5,6 @@ import { suspendedFor } from "../../kernel/process/verdict.ts";
 import { resumesByItself } from "../../kernel/resume/auto-resume-rule.ts";
 import type { ProcInfo, Wake } from "../../kernel/types.ts";
 import type { SyscallError } from "../../plugin/index.ts";
-import { INITIAL_STATE, reduce } from "../../run/state.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 
 /** What the records of a run show beyond its process record, which is as old as its last signal. */
@@ -21,9 +20,8 @@ export interface CrashedRun
 }
 
 /** Reads the state of a run from its records. Its kernel is dead, so nothing of it changes later. */
-export async function readCrashedRun(info: ProcInfo, records: Pick<RunStore, "story">): Promise<CrashedRun> {
-  let state = INITIAL_STATE;
-  for await (const event of records.story(info)) state = reduce(state, event);
+export async function readCrashedRun(info: ProcInfo, records: Pick<RunStore, "state">): Promise<CrashedRun> {
+  const state = await records.state(info);
   const { steps, tool_calls, usage, so_far, recorded } = state;
   return {
     steps,

@@ -21,6 +21,7 @@ export type RunReader = Pick<
   | "journalLines"
   | "messages"
   | "changes"
+  | "state"
   | "states"
   | "writer"
   | "events"

@@ -1,12 +1,13 @@
 /** The prompt of a recorded step. */
 
 import { recordedFirst } from "../../kernel/conversation/messages.ts";
-import { rebuildHistory } from "../../kernel/conversation/rebuild-history.ts";
+import { type Conversation, converse, rebuildHistory } from "../../kernel/conversation/rebuild-history.ts";
 import { modelSchema } from "../../kernel/tools/tool-catalog.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { AppliedCompaction, StepPrompt } from "../../protocol/methods.ts";
-import type { RunEvent, RunEventOf } from "../../run/events.ts";
+import type { RunEventOf } from "../../run/events.ts";
+import { initialState, reduce } from "../../run/state.ts";
 import type { Compaction } from "../../store/runs/schema.ts";
 import type { Run } from "./recorded-run.ts";
 
@@ -23,24 +24,20 @@ export async function promptOfStep(
   find: (uuid: string) => Promise<Run | undefined>,
 ): Promise<Prompt | undefined> {
   const { info, records } = run;
-  const before: RunEvent[] = [];
-  let last = 0;
+  const state = initialState();
+  const conversation: Conversation = { messages: [], summary: null };
+  const compactions: AppliedCompaction[] = [];
   for await (const event of records.story(info)) {
     if (event.step > number) return undefined;
-    // Steps count from 1; a gap is a line that can't be read.
-    if (event.step > last + 1) throw unreadStep(info.uuid, last + 1, number);
-    if (event.t === "step") last = event.step;
-    if (event.t !== "answer" || event.step < number) {
-      before.push(event);
-      continue;
+    if (event.step > state.recorded + 1) throw unreadStep(info.uuid, state.recorded + 1, number);
+    if (event.t === "answer" && event.step === number) {
+      const { spawned } = await metaOf(run);
+      const { messages } = rebuildHistory(state, conversation, recordedFirst(info, spawned));
+      return { step: number, ...(await headOf(event, run, find)), messages, compactions };
     }
-    const { spawned } = await metaOf(run);
-    return {
-      step: number,
-      ...(await headOf(event, run, find)),
-      messages: rebuildHistory(before, recordedFirst(info, spawned)).messages,
-      compactions: before.flatMap((one) => (one.t === "compact" ? applied(one.step, one.compaction) : [])),
-    };
+    reduce(state, event);
+    converse(conversation, event);
+    if (event.t === "compact") compactions.push(applied(event.step, event.compaction));
   }
   return undefined;
 }

@@ -33,10 +33,14 @@ export async function recordedNumbers(
   return new LineNumbers(ends, states.at(-1)?.n);
 }
 
-/** Removes entries that could be mistaken for the next step. `journalled`: the journal is not empty. */
+/**
+ * Removes entries that could be mistaken for the step after the last recorded one. `journalled`: the journal is not
+ * empty.
+ */
 export async function tidyJournal(
   run: { uuid: string; dir: string; fs: FsPort; seal: RecordSeal },
-  { records, recorded, foreign }: LogPage<JournalEntry> & { recorded: number },
+  { records, foreign }: LogPage<JournalEntry>,
+  recorded: number,
 ): Promise<{ journalled: boolean; open: JournalEntry[] }> {
   const { uuid, fs, seal } = run;
   const path = join(run.dir, JOURNAL);

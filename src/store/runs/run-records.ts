@@ -6,6 +6,7 @@ import { errnoOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { eventsOfJournal, eventsOfStep, type RunEvent } from "../../run/events.ts";
 import { openStep } from "../../run/open-step.ts";
+import { initialState, type RunState, reduce } from "../../run/state.ts";
 import type { UnitLine } from "../../run/unit-schema.ts";
 import type { ChangeLine } from "../changes/change-log.ts";
 import { CHANGES } from "../changes/object-store.ts";
@@ -50,11 +51,6 @@ const ALL: Page = { limit: Number.MAX_SAFE_INTEGER };
 /** Collects what of a file can't be read or is foreign. */
 export interface FaultCollector {
   add(file: string, faults: LineFaults): unknown;
-}
-
-interface Inbox extends UnreadMessages, LineFaults {
-  /** Numbers of the entries that the open step has delivered to the model, by its journal. */
-  inOpenStep: number[];
 }
 
 /** The records below `steps/<uuid>/` of one data folder. Reading changes nothing. */
@@ -170,6 +166,13 @@ export class RunRecords {
     yield* eventsOfJournal(openStep(records, recorded));
   }
 
+  /** The state of a run, by its story. */
+  async state(run: Pick<ProcInfo, "uuid">): Promise<RunState> {
+    const state = initialState();
+    for await (const event of this.story(run)) reduce(state, event);
+    return state;
+  }
+
   /** Syscall events by line. */
   async events(uuid: string, page: Page = {}): Promise<LogPage<SyscallEventWire>> {
     return this.#log(uuid, EVENTS, (await schemas()).SyscallEventWire, page);
@@ -194,25 +197,17 @@ export class RunRecords {
 
   /** Reads the journal of the open step. Entries of a recorded step are ignored. */
   async journal(uuid: string): Promise<{ entries: JournalEntry[] } & LineFaults> {
-    const { records, recorded, next: _, nextAt: __, lastNumber: ___, ...faults } = await this.journalOf(uuid);
+    const { records, next: _, nextAt: __, lastNumber: ___, ...faults } = await this.journalLines(uuid);
+    const { recorded } = await this.state({ uuid });
     return { entries: openStep(records, recorded), ...faults };
   }
 
-  /** Reads the unread inbox entries of a run. Changes nothing. */
-  async inbox(uuid: string): Promise<Inbox> {
+  /** Reads the unread inbox entries of a run. Changes nothing. `state`: that of the run, if it is known. */
+  async inbox(uuid: string, state?: RunState): Promise<UnreadMessages & LineFaults> {
     const { records, next: _, nextAt: __, lastNumber: ___, ...faults } = await this.messages(uuid);
     const bytes = this.#size(uuid, INBOX);
-    if (bytes === null) return { ...unreadMessages([], [], 0), inOpenStep: [], ...faults };
-    const acknowledged: number[] = [];
-    let inOpenStep: number[] = [];
-    for await (const event of this.story({ uuid })) {
-      if (event.t === "read") inOpenStep.push(...event.inbox);
-      if (event.t === "call_end") inOpenStep.push(...(event.call.inbox ?? []));
-      if (event.t !== "step") continue;
-      acknowledged.push(...inOpenStep);
-      inOpenStep = [];
-    }
-    return { ...unreadMessages(records, acknowledged, bytes), inOpenStep, ...faults };
+    const { acknowledged } = bytes === null ? initialState() : (state ?? (await this.state({ uuid })));
+    return { ...unreadMessages(records, acknowledged, bytes ?? 0), ...faults };
   }
 
   /** Whether a run may have unread inbox entries: an inbox without them is emptied when its run ends. */
@@ -250,15 +245,6 @@ export class RunRecords {
   linked(): SyscallError | null {
     const link = linkIn(this.dataDir, ["steps"], this.fs);
     return link === null ? null : isLink(link);
-  }
-
-  /** Reads all entries, and the number of the last recorded step: 0 when there is none. */
-  protected async journalOf(uuid: string): Promise<LogPage<JournalEntry> & { recorded: number }> {
-    const page = await this.journalLines(uuid);
-    let recorded = 0;
-    if (page.records.length > 0)
-      for await (const { step } of this.everyStep(uuid)) recorded = Math.max(recorded, step);
-    return { ...page, recorded };
   }
 
   /** The lines of the journal, also those of recorded steps. */

@@ -126,8 +126,11 @@ export class RunStore extends RunRecords {
     const taken = await countIfReadable(this.fs, join(dir, EVENTS), `${EVENTS} of run ${uuid}`);
     const { tidyJournal } = await import("./reopened-files.ts");
     const run = { uuid, dir, fs: this.fs, seal: this.sealOf(uuid) };
-    const journal = await tidyJournal(run, await this.journalOf(uuid));
-    const inbox = await this.inbox(uuid);
+    const lines = await this.journalLines(uuid);
+    // All steps are read, once: a run without a journal and an inbox needs none.
+    const state = lines.records.length === 0 ? undefined : await this.state({ uuid });
+    const journal = await tidyJournal(run, lines, state?.recorded ?? 0);
+    const inbox = await this.inbox(uuid, state);
     if (inbox.foreign > 0) throw foreignLines(uuid, INBOX, inbox.foreign);
     // The process that made it may have been killed before its first sync.
     const above = this.#above(!this.#began);

@@ -1,11 +1,10 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { tokenTargets } from "../../../src/kernel/conversation/compactor.ts";
 import { firstMessage } from "../../../src/kernel/conversation/messages.ts";
-import { rebuildHistory } from "../../../src/kernel/conversation/rebuild-history.ts";
 import { type LLMEvent, type LLMRequest, SyscallError } from "../../../src/plugin/index.ts";
-import { eventsOf } from "../../../src/run/events.ts";
 import type { JournalEntry } from "../../../src/store/runs/schema.ts";
 import { calls, KernelHarness, says, toolDevice } from "../../support/kernel.ts";
+import { eventsOf, historyOf } from "../../support/saved-history.ts";
 import { seeded } from "../../support/seeded.ts";
 import { requireWhole } from "../../support/whole.ts";
 import { isAside, sizeOf } from "./support.ts";
@@ -147,7 +146,7 @@ async function through(seed: number): Promise<number> {
     const journal = compactions.map(
       (compaction): JournalEntry => ({ t: "compact", step, ts: "", compaction }),
     );
-    const before = rebuildHistory(
+    const before = historyOf(
       eventsOf(records.slice(0, step - 1), journal),
       firstMessage(chance.intent, undefined),
     );

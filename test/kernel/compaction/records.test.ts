@@ -1,10 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import { firstMessage } from "../../../src/kernel/conversation/messages.ts";
-import { rebuildHistory } from "../../../src/kernel/conversation/rebuild-history.ts";
 import type { LLMEvent } from "../../../src/plugin/index.ts";
-import { eventsOf } from "../../../src/run/events.ts";
 import type { JournalEntry } from "../../../src/store/runs/schema.ts";
 import { calls, KernelHarness, type Model, says, silent } from "../../support/kernel.ts";
+import { eventsOf, historyOf } from "../../support/saved-history.ts";
 import { until } from "../../support/until.ts";
 import { requireWhole } from "../../support/whole.ts";
 import {
@@ -36,7 +35,7 @@ describe("the records of a compacted run", () => {
       const journal = compactions.map(
         (compaction): JournalEntry => ({ t: "compact", step, ts: "", compaction }),
       );
-      const before = rebuildHistory(eventsOf(records.slice(0, step - 1), journal), first);
+      const before = historyOf(eventsOf(records.slice(0, step - 1), journal), first);
       const sent = step === 1 ? [] : messages.slice(0, -1);
       expect<unknown>([...before.messages, ...sent]).toEqual(steps(h)[step - 1]?.messages);
     }

@@ -1,9 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { Conversations } from "../../../src/kernel/conversation/conversations.ts";
-import { rebuildHistory } from "../../../src/kernel/conversation/rebuild-history.ts";
 import type { Message, ToolCall } from "../../../src/plugin/index.ts";
-import { eventsOf } from "../../../src/run/events.ts";
 import type { JournalEntry, StepRecord, ToolCallRecord } from "../../../src/store/runs/schema.ts";
+import { eventsOf, historyOf } from "../../support/saved-history.ts";
 import { seeded } from "../../support/seeded.ts";
 
 const TS = "2026-11-20T00:00:00.000Z";
@@ -87,7 +86,7 @@ const ASKED: Message[] = [
 
 describe("a run cut off", () => {
   test("before its first answer has its first message, which no record has", () => {
-    expect(rebuildHistory(eventsOf([], []), FIRST)).toEqual({
+    expect(historyOf(eventsOf([], []), FIRST)).toEqual({
       step: 0,
       messages: [FIRST],
       unrecorded: [FIRST],
@@ -100,7 +99,7 @@ describe("a run cut off", () => {
   });
 
   test("between two steps has its recorded steps", () => {
-    expect(rebuildHistory(eventsOf([TURN], []), FIRST)).toEqual({
+    expect(historyOf(eventsOf([TURN], []), FIRST)).toEqual({
       step: 1,
       messages: ASKED,
       unrecorded: [],
@@ -115,16 +114,13 @@ describe("a run cut off", () => {
   test("after an answer has that step open, with the messages that came before it", () => {
     const news: Message = { role: "user", content: "news" };
     const journal = [answer(2, assistant("second", "b"), { messages: [news], inbox: [7] })];
-    const history = rebuildHistory(eventsOf([TURN], journal), FIRST);
+    const history = historyOf(eventsOf([TURN], journal), FIRST);
     expect(history).toMatchObject({ step: 1, messages: [...ASKED, news], unrecorded: [news] });
     expect(history.openStep).toMatchObject({ step: 2, inbox: [7], message: assistant("second", "b") });
   });
 
   test("in its first step does not repeat its first message", () => {
-    const history = rebuildHistory(
-      eventsOf([], [answer(1, assistant("x", "b"), { messages: [FIRST] })]),
-      FIRST,
-    );
+    const history = historyOf(eventsOf([], [answer(1, assistant("x", "b"), { messages: [FIRST] })]), FIRST);
     expect(history.messages).toEqual([FIRST]);
   });
 
@@ -143,7 +139,7 @@ describe("a run cut off", () => {
     ["with entries of another step", [start(1, "b"), end(3, "c")], {}],
   ] satisfies [string, JournalEntry[], Record<string, string>][]) {
     test(`${where}: ${JSON.stringify(settled)}`, () => {
-      const { openStep } = rebuildHistory(
+      const { openStep } = historyOf(
         eventsOf([TURN], [answer(2, assistant("", "b", "c")), ...journal]),
         FIRST,
       );
@@ -154,7 +150,7 @@ describe("a run cut off", () => {
 
   test("tells the model that a call with an unknown end may or may not have happened", () => {
     const journal = [answer(2, assistant("", "b")), start(2, "b")];
-    const unknown = rebuildHistory(eventsOf([TURN], journal), FIRST).openStep?.settled.get("b");
+    const unknown = historyOf(eventsOf([TURN], journal), FIRST).openStep?.settled.get("b");
     expect(unknown).toMatchObject({ id: "b", input: { command: "b" }, result: null, state: "unknown" });
     expect(unknown?.error).toContain("may or may not have happened");
   });
@@ -162,7 +158,7 @@ describe("a run cut off", () => {
 
 test("an unreadable step in the middle is an error that names it", () => {
   const steps = [TURN, step(3, [], assistant("third"))];
-  expect(() => rebuildHistory(eventsOf(steps, []), FIRST)).toThrow(/Step 2 can't be read/);
+  expect(() => historyOf(eventsOf(steps, []), FIRST)).toThrow(/Step 2 can't be read/);
 });
 
 /** What a person has decided about a call. */
@@ -192,7 +188,7 @@ describe("a call that a person has decided", () => {
     ["is repeated after a yes if that does no harm", [start(2, "b", true), verdict(2, "b", "yes")], {}],
     ["has its recorded end", [start(2, "b"), verdict(2, "b", "no"), end(2, "b")], { b: "done" }],
   ] as const)("%s", (_, entries, settled) => {
-    const { openStep } = rebuildHistory(
+    const { openStep } = historyOf(
       eventsOf([TURN], [answer(2, assistant("second", "b")), ...entries]),
       FIRST,
     );
@@ -211,7 +207,7 @@ describe("a call that waits", () => {
     ["and another one is unknown", [start(2, "b"), waiting(2, "b"), start(2, "c")], ["b"], { c: "unknown" }],
   ] as const)("%s", (_, entries, waits, settled) => {
     const journal = [answer(2, assistant("second", "b", "c")), ...entries];
-    const { openStep } = rebuildHistory(eventsOf([TURN], journal), FIRST);
+    const { openStep } = historyOf(eventsOf([TURN], journal), FIRST);
     expect([...(openStep?.waiting.keys() ?? [])]).toEqual([...waits]);
     const states = [...(openStep?.settled ?? [])].map(([id, { state }]) => [id, state]);
     expect(Object.fromEntries(states)).toEqual(settled);
@@ -246,7 +242,7 @@ test("any partial record gives a conversation that a provider and the context ac
     const journal =
       random() < 0.3 ? [] : [answer(open, assistant("open", ...ids), { messages: [FIRST] }), ...done];
     const cut = journal.slice(0, many(journal.length));
-    const { messages, openStep, step: last } = rebuildHistory(eventsOf(steps, cut), FIRST);
+    const { messages, openStep, step: last } = historyOf(eventsOf(steps, cut), FIRST);
     requireTakeable(messages);
     expect(last).toBe(steps.length);
     const contexts = new Conversations();

@@ -6,13 +6,13 @@ import { entriesOf } from "../../../src/kernel/events/log-entry.ts";
 import { Inbox } from "../../../src/kernel/ipc/inbox.ts";
 import { inboxText } from "../../../src/kernel/ipc/inboxes.ts";
 import type { LLMEvent, LLMRequest } from "../../../src/plugin/index.ts";
-import { eventsOf } from "../../../src/run/events.ts";
 import { RunStore } from "../../../src/store/runs/run-store.ts";
 import type { InboxEntry } from "../../../src/store/runs/schema.ts";
 import { codeOf } from "../../support/failure.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";
 import { HeldDisk } from "../../support/held-disk.ts";
 import { calls, KernelHarness, type Model, says, script, toolDevice } from "../../support/kernel.ts";
+import { eventsOf } from "../../support/saved-history.ts";
 import { until } from "../../support/until.ts";
 
 /** One script per intent. */
@@ -182,7 +182,8 @@ describe("a message for an agent", () => {
     expect(last(h.requests[1])).toContain("keep me");
     const { uuid } = h.kernel.processes.info(pid);
     await h.kernel.lifecycle.suspend(pid);
-    expect(await h.runs.inbox(uuid)).toMatchObject({ unread: [{ data: "keep me" }], inOpenStep: [] });
+    expect(await h.runs.inbox(uuid)).toMatchObject({ unread: [{ data: "keep me" }] });
+    expect((await h.runs.state({ uuid })).delivered).toEqual([]);
   });
 
   test("does not extend the steps of two runs that only chat", async () => {
@@ -298,7 +299,7 @@ describe("ReadMessages", () => {
     await h.kernel.ipc.send(0, pid, "taken by the call");
     model.go();
     const { uuid } = h.kernel.processes.info(pid);
-    await until(async () => (await h.runs.inbox(uuid)).inOpenStep.length === 1);
+    await until(async () => (await h.runs.state({ uuid })).delivered.length === 1);
     expect((await h.runs.inbox(uuid)).unread).toHaveLength(1);
     await h.kernel.lifecycle.suspend(pid);
     const { records } = await h.runs.steps(uuid);

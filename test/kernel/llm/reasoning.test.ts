@@ -1,9 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { rebuildHistory } from "../../../src/kernel/conversation/rebuild-history.ts";
 import { entriesOf } from "../../../src/kernel/events/log-entry.ts";
 import { EFFORTS, type LLMEvent } from "../../../src/plugin/index.ts";
-import { eventsOf } from "../../../src/run/events.ts";
 import { calls, KernelHarness, says, script, toolDevice, usage } from "../../support/kernel.ts";
+import { eventsOf, historyOf } from "../../support/saved-history.ts";
 
 const echo = { "/dev/echo": toolDevice("Echo", ({ text }) => `heard ${text}`) };
 
@@ -45,7 +44,7 @@ describe("a model's reasoning", () => {
   });
 
   test("is recorded with a step that was cut off between its answer and its end", () => {
-    const { openStep } = rebuildHistory(
+    const { openStep } = historyOf(
       eventsOf(
         [],
         [

@@ -1,11 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { rebuildHistory } from "../../../src/kernel/conversation/rebuild-history.ts";
 import { SIGTERM } from "../../../src/lib/signals.ts";
 import { type LLMEvent, type LLMRequest, SyscallError, type ToolService } from "../../../src/plugin/index.ts";
-import { eventsOf } from "../../../src/run/events.ts";
 import type { JournalEntry, ToolCallRecord } from "../../../src/store/runs/schema.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { KernelHarness, says, silent, toolDevice } from "../../support/kernel.ts";
+import { eventsOf, historyOf } from "../../support/saved-history.ts";
 import { seeded } from "../../support/seeded.ts";
 import { until } from "../../support/until.ts";
 
@@ -594,7 +593,7 @@ describe("the journal of a program's calls", () => {
       duration_ms: 1,
       state: "done",
     };
-    const { openStep } = rebuildHistory(
+    const { openStep } = historyOf(
       eventsOf(
         [],
         [
@@ -620,7 +619,7 @@ describe("the journal of a program's calls", () => {
   });
 
   test("is absent without a call: the model is asked again", () => {
-    const { openStep, messages } = rebuildHistory(
+    const { openStep, messages } = historyOf(
       eventsOf([], [{ ...begun, messages: [{ role: "user", content: "do it" }] }]),
       {
         role: "user",

@@ -32,7 +32,6 @@ describe("the inbox of a run", () => {
     expect(existsSync(file)).toBe(false);
     expect(await store.inbox(UUID)).toEqual({
       unread: [],
-      inOpenStep: [],
       keys: new Map(),
       last: 0,
       spentBytes: 0,
@@ -67,10 +66,11 @@ describe("the inbox of a run", () => {
     for (const data of ["a", "b", "c"]) await writer.inbox.add(message(data));
     writer.journal({ ...answer(1), inbox: [1] });
     writer.journal({ ...callEnd(1), call: { ...callEnd(1).call, inbox: [2] } });
-    expect(await store.inbox(UUID)).toMatchObject({ inOpenStep: [1, 2], last: 3 });
+    expect(await store.state({ uuid: UUID })).toMatchObject({ acknowledged: [], delivered: [1, 2] });
+    expect(await store.inbox(UUID)).toMatchObject({ last: 3 });
     expect(await unreadOf(store)).toEqual([1, 2, 3]);
     writer.step({ ...stepRecord(1), inbox: [1], tool_calls: [{ ...callEnd(1).call, inbox: [2] }] });
-    expect(await store.inbox(UUID)).toMatchObject({ inOpenStep: [] });
+    expect(await store.state({ uuid: UUID })).toMatchObject({ acknowledged: [1, 2], delivered: [] });
     expect(await unreadOf(store)).toEqual([3]);
   });
 

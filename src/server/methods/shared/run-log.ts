@@ -1,10 +1,10 @@
 /** The log of a run as its story has it, from any entry on. */
 
-import { unknownCall } from "../../../kernel/conversation/rebuild-history.ts";
 import { entriesOf, resultEntry, switchEntry, unitEntry, wordsOf } from "../../../kernel/events/log-entry.ts";
 import type { StreamEvent } from "../../../protocol/methods.ts";
 import type { RunEvent } from "../../../run/events.ts";
 import type { LogEntry } from "../../../run/live-event.ts";
+import { callsSoFar } from "../../../run/open-step.ts";
 import type { DamageCollector } from "../../../store/files/damaged-lines.ts";
 import type { ProcInfo } from "../../../store/runs/schema.ts";
 import { type StoryEvent, StoryReader } from "../../../store/runs/story.ts";
@@ -50,7 +50,10 @@ export class RunLog {
     const chosen = switches.filter(
       ({ step, ts }) => step > steps && !this.#open.some((one) => one.ts === ts),
     );
-    return [...chosen.map(switchEntry), ...(ended_at_ms === null ? [] : unknownCalls(this.#open))];
+    return [
+      ...chosen.map(switchEntry),
+      ...(ended_at_ms === null ? [] : unknownCalls(this.#open, this.#step)),
+    ];
   }
 
   #entriesOf(event: StoryEvent): LogEntry[] {
@@ -77,17 +80,9 @@ export class RunLog {
 }
 
 /** Calls whose end is unknown. Waiting calls and read-only calls are resumed, so they are left out. */
-function unknownCalls(events: readonly RunEvent[]): LogEntry[] {
-  const settled = new Set<string>();
-  for (const event of events) {
-    if (event.t === "waiting") settled.add(event.id);
-    if (event.t === "verdict") settled.delete(event.id);
-    if (event.t === "call_end") settled.add(event.call.id);
-  }
-  return events.flatMap((event) => {
-    if (event.t !== "call_start" || event.safe || settled.has(event.id)) return [];
-    return [resultEntry({ ts: event.ts, step: event.step }, unknownCall(event))];
-  });
+function unknownCalls(events: readonly RunEvent[], step: number): LogEntry[] {
+  const unknown = [...callsSoFar(events).settled.values()].filter(({ state }) => state === "unknown");
+  return unknown.map((call) => resultEntry({ ts: call.started_at, step }, call));
 }
 
 /** The last output of a program, as far as it is recorded, and how it ended. */
