@@ -125,13 +125,13 @@ export class RunResumer {
     opts: SpawnOpts,
     o: { step?: number; adopt?: boolean },
   ): Promise<SavedRun> {
-    const { table, runner, clock, runs } = this.#parts;
+    const { table, runner, runs } = this.#parts;
     runner.pendingRecords.retry();
     // The process knows more than its record.
     const live = o.adopt ? undefined : table.findByUuid(uuid);
     const info = live?.info() ?? (await this.#require(uuid, opts));
     requireAgent(info);
-    return readFork(runs(opts.project.dataDir), info, agent, { ...o, clock });
+    return readFork(runs(opts.project.dataDir), info, agent, o);
   }
 
   async #notifyUndos(proc: Process, { project }: SpawnOpts): Promise<void> {

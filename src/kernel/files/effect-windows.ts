@@ -188,7 +188,7 @@ export class ChangedFiles {
   async end(proc: Process): Promise<void> {
     const begun = this.#trackers.get(proc);
     // Changes before a crash are unknown.
-    const knownSoFar = proc.spec.progress?.filesChangedComplete ?? true;
+    const knownSoFar = proc.spec.progress?.before?.files_changed_complete ?? true;
     if (!begun) {
       proc.result.filesChangedComplete = knownSoFar;
       return;

@@ -172,7 +172,8 @@ const EARLY = "You were resumed before your wait was over.";
 
 /** Whether the run was suspended by this wait, and not by a stop or a crash during it. */
 function wasSuspendedFor(proc: Process, wake: OwnWake): boolean {
-  const had = proc.spec.progress?.wake;
+  const { suspended } = proc.spec.progress?.before ?? {};
+  const had = suspended?.cause === "asked" ? suspended.wake : undefined;
   return had?.on === wake.on && timeOf(had) === timeOf(wake);
 }
 

@@ -14,6 +14,7 @@ import { namedError } from "../errors/kernel-errors.ts";
 import { onlyReads } from "../permission/harmless-commands.ts";
 import type { Process } from "../process/process.ts";
 import type { RunOutcome } from "../process/verdict.ts";
+import { hasEnded } from "../resume/saved-run.ts";
 import { exchange, stateOf } from "../tools/device-call.ts";
 import { toolNamed } from "../tools/tool-catalog.ts";
 import { beginStep, mayAct, recordStep } from "./script-step.ts";
@@ -104,7 +105,8 @@ class ShellRun implements ShellHost {
     const proc = this.#proc;
     const { name, source } = this.#script;
     const { openStep } = proc.run.takeCutOff();
-    if (proc.spec.progress?.hadEnded && !openStep)
+    const { before } = proc.spec.progress ?? {};
+    if (before && hasEnded(before) && !openStep)
       return usage("The script has ended: there is nothing to resume.", 64);
     const ts = await this.#begin(openStep);
     this.#parts.watchers.step(proc);

@@ -132,7 +132,8 @@ class Workflow implements ScriptHost {
 
   /** A workflow that had failed and is resumed by hand asks its failed agents again; nothing else is asked twice. */
   async #dropFailed(ids: readonly string[]): Promise<void> {
-    if (!this.#proc.spec.progress?.hadEnded) return;
+    const { before } = this.#proc.spec.progress ?? {};
+    if (!before || !hasEnded(before)) return;
     const { waiting } = this.#parts;
     const runs = this.#parts.runs(this.#proc.spec.opts.project.dataDir);
     for (const id of ids) {

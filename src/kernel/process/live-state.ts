@@ -55,7 +55,7 @@ export class LiveRun {
     this.plan = progress.plan;
     this.completion = progress.completion;
     this.corrections = progress.corrections;
-    this.heldBy = progress.heldBy;
+    this.heldBy = progress.before?.units_at_end;
     this.turnOver = progress.turnOver;
     this.answerCut = progress.answerCut;
     this.#openStep = progress.openStep;
@@ -91,9 +91,9 @@ export class LiveResult {
   readonly filesChanged: Set<string>;
   filesChangedComplete = false;
 
-  constructor({ checks, filesChanged }: RunProgress) {
+  constructor({ checks, before }: RunProgress) {
     this.checks = [...checks];
-    this.filesChanged = new Set(filesChanged);
+    this.filesChanged = new Set(before?.files_changed);
   }
 
   /** A complete answer. */
@@ -134,12 +134,17 @@ export class LiveModel {
   /** Tools that a program which acts as the model may call while it answers. */
   served: ServedTools | undefined;
 
-  constructor(provider: ProviderChoice, { switches, outageWaitMs }: RunProgress) {
+  constructor(provider: ProviderChoice, { before }: RunProgress) {
     this.provider = provider;
     this.fallbacks = [...(provider.fallbacks ?? [])];
-    this.switches = [...switches];
-    this.outageWaitMs = outageWaitMs;
+    this.switches = [...(before?.switches ?? [])];
+    this.outageWaitMs = before && outageWaitOf(before);
   }
+}
+
+function outageWaitOf({ ended_at_ms, suspended }: ProcInfo): number | undefined {
+  if (suspended?.cause !== "model" || suspended.wake.on !== "at") return undefined;
+  return Math.max(0, suspended.wake.at_ms - (ended_at_ms ?? suspended.wake.at_ms));
 }
 
 /** Owned by the context manager; the opener begins it. */

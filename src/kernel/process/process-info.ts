@@ -68,8 +68,8 @@ export function procInfoOf(proc: Process): ProcInfo {
     workflow: workflowOf(spec.opts),
     provider_facts: spec.kind === "agent" ? providerFacts(proc.model.provider) : null,
     groups: [...proc.groups],
-    earlier_pids: [...(spec.progress?.earlierPids ?? [])],
-    crashes: spec.progress?.crashes ?? null,
+    earlier_pids: earlierPids(spec.progress?.before),
+    crashes: spec.progress?.before?.crashes ?? null,
     error: exit?.error ? { code: exit.error.code, message: exit.error.message } : null,
     notices: noticesOf(proc),
     checks: proc.result.checks,
@@ -111,10 +111,18 @@ function inSpawnOrder(children: ChildResult[]): ChildResult[] {
 
 /** The notices of this process and of earlier processes of the run, without duplicates; the latest if there are many. */
 function noticesOf({ spec, notices }: Process): string[] {
-  return [...new Set([...(spec.progress?.notices ?? []), ...notices])].slice(-NOTICES_KEPT);
+  return [...new Set([...(spec.progress?.before?.notices ?? []), ...notices])].slice(-NOTICES_KEPT);
 }
 
 const NOTICES_KEPT = 50;
+
+/** A run that is suspended again and again gets a PID each time. */
+const PIDS_KEPT = 100;
+
+/** Former PIDs, oldest first. */
+function earlierPids(before: ProcInfo | undefined): number[] {
+  return before ? [...before.earlier_pids, before.pid].slice(-PIDS_KEPT) : [];
+}
 
 /** Children that were suspended with the run and are not resumed yet. */
 function suspendedChildren({ spec, family }: Process): ChildResult[] {

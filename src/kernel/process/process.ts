@@ -106,7 +106,7 @@ export class Process {
   #endedElapsedMs = 0;
 
   constructor(spec: ProcessSpec) {
-    const { progress = initialProgress(spec.clock) } = spec;
+    const { progress = initialProgress() } = spec;
     this.spec = spec;
     this.pid = spec.pid;
     this.uuid = spec.uuid;
@@ -125,8 +125,8 @@ export class Process {
     this.#clock = spec.clock;
     this.clock = new ProcessClock(spec.clock, progress.elapsedMs);
     this.activity = new ProcessActivity(spec.clock.now());
-    this.createdAtMs = progress.createdAtMs;
-    this.#createdMono = spec.clock.monotonic() - Math.max(0, spec.clock.now() - progress.createdAtMs);
+    this.createdAtMs = progress.before?.created_at_ms ?? spec.clock.now();
+    this.#createdMono = spec.clock.monotonic() - Math.max(0, spec.clock.now() - this.createdAtMs);
   }
 
   get state(): ProcessState {

@@ -1,11 +1,10 @@
 /** The progress of a run: its steps, its open step and its last answer. */
 
-import type { Clock } from "../../lib/clock.ts";
 import type { OpenAsk } from "../../run/ask-schema.ts";
 import type { OpenStep } from "../../run/open-step.ts";
 import { noUsage } from "../../run/usage.ts";
 import type { CheckResult, ChildResult, ProcInfo, StepRecord, Usage } from "../../store/runs/schema.ts";
-import type { SkillInfo, Wake } from "../types.ts";
+import type { SkillInfo } from "../types.ts";
 
 /** The answer of a step that calls no tools. */
 export interface LastAnswer extends Pick<StepRecord, "stop_reason" | "stop_word"> {
@@ -14,7 +13,8 @@ export interface LastAnswer extends Pick<StepRecord, "stop_reason" | "stop_word"
 
 /** What a run had done when it was suspended: the new process starts from here. */
 export interface RunProgress {
-  createdAtMs: number;
+  /** Its record before this process; absent in a new run. */
+  before?: ProcInfo;
   /** Running time in ms. */
   elapsedMs: number;
   /** The last step with a record. */
@@ -41,33 +41,15 @@ export interface RunProgress {
   /** Skills loaded at run time, beside those of the agent. */
   skills: readonly SkillInfo[];
   children: readonly ChildResult[];
-  /** It had ended before it was resumed: it was not cut off. */
-  hadEnded: boolean;
   /** Questions to a person that calls of the open step wait for. */
   asks: readonly OpenAsk[];
   /** Children whose usage is part of its own, with children suspended with it. */
   counted: readonly ChildResult[];
-  filesChanged: readonly string[];
-  /** Whether `filesChanged` is complete. */
-  filesChangedComplete: boolean;
-  /** Background units that lived when it had given an answer, and what followed. */
-  heldBy?: ProcInfo["units_at_end"];
-  /** Former PIDs, oldest first. */
-  earlierPids: readonly number[];
-  crashes: ProcInfo["crashes"];
-  /** How long it was suspended because its model was down; undefined if it was suspended for another reason. */
-  outageWaitMs?: number;
-  /** What it was suspended to wait for; undefined if a stop or a crash suspended it. */
-  wake?: Wake;
-  switches: ProcInfo["switches"];
-  /** Notices of its earlier processes, oldest first. */
-  notices: readonly string[];
 }
 
 /** The progress of a new run. */
-export function initialProgress(clock: Clock): RunProgress {
+export function initialProgress(): RunProgress {
   return {
-    createdAtMs: clock.now(),
     elapsedMs: 0,
     step: 0,
     openStep: null,
@@ -83,15 +65,8 @@ export function initialProgress(clock: Clock): RunProgress {
     checks: [],
     skills: [],
     children: [],
-    hadEnded: false,
     asks: [],
     counted: [],
-    filesChanged: [],
-    filesChangedComplete: true,
-    earlierPids: [],
-    crashes: null,
-    switches: [],
-    notices: [],
   };
 }
 

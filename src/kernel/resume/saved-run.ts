@@ -1,7 +1,6 @@
 /** Reads what a resume or a fork needs from the records of a run. */
 
 import { attemptsOf } from "../../lib/check-attempts.ts";
-import type { Clock } from "../../lib/clock.ts";
 import { damagedFileText } from "../../lib/damage-text.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { eventsOfStep, type RunEvent } from "../../run/events.ts";
@@ -41,8 +40,8 @@ export interface SavedRun {
   spawned: NonNullable<ProcessMeta["spawned"]>;
   history: SavedHistory;
   progress: RunProgress;
-  /** The usage of the run so far, including its children's. */
-  before: EarlierUsage;
+  /** The usage of the run so far, including its children's; absent in a fork. */
+  before?: EarlierUsage;
   /** Inbox entries that the model has not seen. */
   unread: readonly InboxEntry[];
   /** The lines of its background units, as units.jsonl has them. */
@@ -109,7 +108,7 @@ export async function readSavedRun(
     damage: damageTexts(lost),
     progress: {
       ...progressAt(state, openStep, agent),
-      createdAtMs: info.created_at_ms,
+      before: info,
       elapsedMs: soFar.elapsed_ms,
       openStep,
       // Cut off between the answer and its end. The last answer of another run, which this one began with, is no end.
@@ -125,17 +124,7 @@ export async function readSavedRun(
       checks: hasEnded(info) ? [] : checksOf(info, inbox.unread),
       children: childrenOf([...info.children, ...(isCutOff ? state.children : [])]),
       counted: isCutOff ? [] : info.children,
-      hadEnded: hasEnded(info),
       asks: asksOf(info, openStep),
-      filesChanged: info.files_changed,
-      filesChangedComplete: info.files_changed_complete,
-      heldBy: info.units_at_end,
-      earlierPids: [...info.earlier_pids, info.pid].slice(-PIDS_KEPT),
-      crashes: info.crashes,
-      outageWaitMs: outageWaitOf(info),
-      wake: info.suspended?.cause === "asked" ? info.suspended.wake : undefined,
-      switches: info.switches,
-      notices: info.notices,
     },
   };
 }
@@ -150,7 +139,7 @@ export async function readFork(
   runs: RunStore,
   info: ProcInfo,
   agent: AgentInfo | null,
-  o: { step?: number; adopt?: boolean; clock: Clock },
+  o: { step?: number; adopt?: boolean },
 ): Promise<SavedRun> {
   const { uuid } = info;
   const lost = new DamageCollector({ live: info.ended_at_ms === null });
@@ -166,12 +155,11 @@ export async function readFork(
     meta,
     spawned: meta.spawned,
     history: rebuildHistory(state, conversation, recordedFirst(info, meta.spawned)),
-    before: { tokens: 0, cost: null, steps: 0, elapsedMs: 0 },
     units: [],
     unread: [],
     damage: damageTexts(lost),
     progress: {
-      ...initialProgress(o.clock),
+      ...initialProgress(),
       ...progressAt(state, null, agent),
       turnOver: info.chat && (state.last === null || answered || wasInterrupted(state)),
     },
@@ -238,14 +226,6 @@ function asksOf({ asks }: ProcInfo, openStep: OpenStep | null): ProcInfo["asks"]
   const waiting = [...(openStep?.waiting.values() ?? [])];
   return asks.filter(({ id }) => waiting.some((wake) => wake.on === "answer" && wake.id === id));
 }
-
-function outageWaitOf({ ended_at_ms, suspended }: ProcInfo): number | undefined {
-  if (suspended?.cause !== "model" || suspended.wake.on !== "at") return undefined;
-  return Math.max(0, suspended.wake.at_ms - (ended_at_ms ?? suspended.wake.at_ms));
-}
-
-/** A run that is suspended again and again gets a PID each time. */
-const PIDS_KEPT = 100;
 
 /** Whether the run has ended other than by a suspension. */
 export function hasEnded({ ended_at_ms, exit_reason }: ProcInfo): boolean {
