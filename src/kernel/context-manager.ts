@@ -2,9 +2,9 @@
 
 import type { Message } from "../plugin/index.ts";
 import type { Compaction } from "../store/runs/schema.ts";
-import { applyCompaction } from "./conversation/apply-compaction.ts";
 import type { Conversations, CtxID, Prompt } from "./conversation/conversations.ts";
 import type { SavedHistory } from "./conversation/rebuild-history.ts";
+import { applyCompaction } from "./conversation/rebuild-history.ts";
 import type { Debugger } from "./debugger.ts";
 import type { Process } from "./process/process.ts";
 

@@ -8,7 +8,6 @@ import { ModelCall } from "../llm/model-call.ts";
 import type { ModelRequest } from "../llm/model-device.ts";
 import type { Process } from "../process/process.ts";
 import type { Io } from "../tiers/io.ts";
-import { applyCompaction } from "./apply-compaction.ts";
 import type { TokenTargets } from "./compactor.ts";
 import {
   clipText,
@@ -20,6 +19,7 @@ import {
   shortenText,
   summaryMessage,
 } from "./messages.ts";
+import { applyCompaction } from "./rebuild-history.ts";
 import { callsByResult, lastAnswers, tailStart } from "./turns.ts";
 
 /** A compaction that is not applied yet. */

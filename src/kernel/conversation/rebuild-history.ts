@@ -5,7 +5,6 @@ import type { RunEvent } from "../../run/events.ts";
 import { type OpenStep, stepCutOff } from "../../run/open-step.ts";
 import type { RunState } from "../../run/state.ts";
 import type { Compaction } from "../../store/runs/schema.ts";
-import { applyCompaction } from "./apply-compaction.ts";
 import { toolMessage } from "./messages.ts";
 
 /** The messages of the recorded steps, as the model is sent them, and the last summary of replaced ones. */
@@ -24,6 +23,22 @@ export function converse(conversation: Conversation, event: RunEvent): Conversat
     conversation.messages.push(...messages, ...tool_calls.map(toolMessage));
   }
   return conversation;
+}
+
+/**
+ * Applies a compaction to a conversation. The live run and the rebuild from records use the same function. Messages
+ * that were appended since stay unchanged.
+ */
+export function applyCompaction(
+  messages: readonly Message[],
+  { cut, summary }: Pick<Compaction, "cut" | "summary">,
+): Message[] {
+  const all = messages.slice();
+  for (const { at, content } of cut) {
+    const message = all[at];
+    if (message) all[at] = { ...message, content };
+  }
+  return summary ? [summary.message, ...all.slice(summary.to)] : all;
 }
 
 /** A run's conversation from its records. Every call has a result, as providers require. */

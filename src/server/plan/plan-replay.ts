@@ -114,11 +114,8 @@ async function collectVerdicts(
 
 /** Known before anything is spent: the answers are in its steps. */
 async function requireWhole({ info, records }: Run): Promise<void> {
-  let last = 0;
-  for await (const { step } of records.everyStep(info.uuid)) {
-    if (step !== last + 1) break;
-    last = step;
-  }
+  const { recorded, gap } = await records.state(info);
+  const last = gap === null ? recorded : gap - 1;
   // The last one may have been cut off.
   if (last > 0 && last >= info.steps - 1) return;
   throw new SyscallError(

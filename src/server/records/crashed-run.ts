@@ -8,9 +8,8 @@ import type { SyscallError } from "../../plugin/index.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 
 /** What the records of a run show beyond its process record, which is as old as its last signal. */
-export interface CrashedRun
-  extends Pick<ProcInfo, "steps" | "tool_calls" | "usage" | "tokens_used" | "cost_usd" | "elapsed_ms"> {
-  steps_used: number;
+export interface CrashedRun {
+  used: Partial<ProcInfo>;
   /** Unix ms of the last record of its own and its children's usage. */
   countedAtMs: number;
   /** Unix ms of its last sign of life. */
@@ -24,14 +23,15 @@ export async function readCrashedRun(info: ProcInfo, records: Pick<RunStore, "st
   const state = await records.state(info);
   const { steps, tool_calls, usage, so_far, recorded } = state;
   return {
-    steps,
-    tool_calls,
-    usage,
-    // Only its own records show its children's usage and its time without suspensions.
-    tokens_used: so_far?.tokens_used ?? Math.max(info.tokens_used, usage.input_tokens + usage.output_tokens),
-    cost_usd: so_far?.cost_usd ?? info.cost_usd,
-    steps_used: so_far?.steps_used ?? Math.max(info.steps_used ?? 0, steps),
-    elapsed_ms: Math.max(so_far?.elapsed_ms ?? 0, info.elapsed_ms),
+    used: {
+      ...{ steps, tool_calls, usage },
+      // Only its own records show its children's usage and its time without suspensions.
+      tokens_used:
+        so_far?.tokens_used ?? Math.max(info.tokens_used, usage.input_tokens + usage.output_tokens),
+      cost_usd: so_far?.cost_usd ?? info.cost_usd,
+      steps_used: so_far?.steps_used ?? Math.max(info.steps_used ?? 0, steps),
+      elapsed_ms: Math.max(so_far?.elapsed_ms ?? 0, info.elapsed_ms),
+    },
     countedAtMs: Math.max(info.created_at_ms, state.counted_at_ms),
     seenAtMs: Math.max(info.created_at_ms, state.seen_at_ms),
     recorded,
@@ -40,13 +40,11 @@ export async function readCrashedRun(info: ProcInfo, records: Pick<RunStore, "st
 
 /** The state of a crashed run whose steps can't be read, from its process record alone. */
 export function asUnreadable(info: ProcInfo, why: SyscallError): ProcInfo {
-  const { steps, tool_calls, usage, tokens_used, cost_usd, elapsed_ms, created_at_ms } = info;
-  const steps_used = info.steps_used ?? steps;
-  const [countedAtMs, seenAtMs, recorded] = [created_at_ms, created_at_ms, steps];
-  const used = { steps, tool_calls, usage, tokens_used, cost_usd, steps_used, elapsed_ms };
+  const { steps, steps_used = steps, created_at_ms } = info;
+  const at = { countedAtMs: created_at_ms, seenAtMs: created_at_ms, recorded: steps };
   const message = `The rnix that ran it crashed, and its record can't be read: ${why.message}`;
   return {
-    ...asSuspended(info, { ...used, countedAtMs, seenAtMs, recorded }),
+    ...asSuspended(info, { used: { steps_used }, ...at }),
     error: { code: why.code, message },
   };
 }
@@ -55,8 +53,7 @@ export function asUnreadable(info: ProcInfo, why: SyscallError): ProcInfo {
  * The state of a run whose kernel died before it wrote an end: an agent is suspended at its last step, any other
  * process counts as killed, because only agents are resumed.
  */
-export function asSuspended(info: ProcInfo, words: CrashedRun): ProcInfo {
-  const { countedAtMs, seenAtMs, recorded, ...used } = words;
+export function asSuspended(info: ProcInfo, { used, seenAtMs, recorded }: CrashedRun): ProcInfo {
   const isAgent = info.kind === "agent";
   const hint = isAgent ? ` Resume it: rnix resume ${info.uuid}.` : "";
   const ended: ProcInfo = {
@@ -67,7 +64,7 @@ export function asSuspended(info: ProcInfo, words: CrashedRun): ProcInfo {
     paused_at_ms: 0,
     error: {
       code: "CLOSED",
-      message: `The rnix that ran it died (a crash or kill -9) at step ${used.steps}.${hint}`,
+      message: `The rnix that ran it died (a crash or kill -9) at step ${used.steps ?? info.steps}.${hint}`,
     },
   };
   if (!isAgent) return { ...ended, state: "dead", exit_code: 137, exit_reason: "killed" };

@@ -2,36 +2,11 @@
 
 import type { ProcInfo } from "../../kernel/types.ts";
 import { DamageCollector } from "../../store/files/damaged-lines.ts";
+import type { RunRecords } from "../../store/runs/run-records.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 
 /** The reading methods of one data folder's store. */
-export type RunReader = Pick<
-  RunStore,
-  | "dataDir"
-  | "dir"
-  | "checkBlob"
-  | "readBlob"
-  | "index"
-  | "collected"
-  | "info"
-  | "meta"
-  | "find"
-  | "steps"
-  | "units"
-  | "journalLines"
-  | "messages"
-  | "changes"
-  | "state"
-  | "states"
-  | "writer"
-  | "events"
-  | "inbox"
-  | "story"
-  | "everyStep"
-  | "everyEvent"
-  | "linked"
-  | "claimant"
->;
+export type RunReader = Pick<RunStore, keyof RunRecords | "index" | "collected" | "writer" | "claimant">;
 
 /** A run and its records. */
 export interface Run {

@@ -1,22 +1,24 @@
-/** The writer of a run's inbox file. */
+/** The inbox file of a run: its writer, and its unread entries. */
 
 import { join } from "node:path";
 import { SCHEMA_VERSION } from "../../lib/schema-version.ts";
 import { AppendLog } from "../files/append-log.ts";
 import { replaceDocument, syncDirectory } from "../files/document.ts";
 import type { FsPort } from "../files/fs-port.ts";
+import { SEAL_BYTES } from "./record-key.ts";
 import { INBOX } from "./run-files.ts";
-import type { InboxDraft, InboxEntry, StepRecord } from "./schema.ts";
+import type { InboxDraft, InboxEntry, InboxLine, StepRecord } from "./schema.ts";
 
 /** Bytes of acknowledged lines that may stay in the file before it is rewritten. Readers skip them; a rewrite waits for the disk. */
 const SPENT_BYTES = 256 * 1024;
 /** Keys that are remembered: the newest ones. */
 const MAX_KEYS = 256;
 
-/** The inbox of a run that is being resumed. */
+/** The entries of an inbox that no record acknowledges, and what continues it. */
 export interface InboxState {
   /** The highest number assigned so far. No number is assigned twice. */
   last: number;
+  /** In order of arrival. */
   unread: readonly InboxEntry[];
   /** The numbers of messages that came with a key. */
   keys: ReadonlyMap<string, number>;
@@ -192,7 +194,7 @@ function takenLine(seqs: readonly number[]): object {
 }
 
 /** Returns the inbox numbers that a step's record acknowledges. */
-export function acknowledgedBy({
+function acknowledgedBy({
   inbox = [],
   tool_calls,
 }: Pick<StepRecord, "inbox" | "tool_calls">): number[] {
@@ -202,4 +204,29 @@ export function acknowledgedBy({
 /** Returns the bytes of a line in the file, with its newline. */
 export function bytesOf(line: string): number {
   return Buffer.byteLength(line) + 1;
+}
+
+/** Returns the unread entries. `acknowledged`: the numbers in the records; `bytes`: the size of the inbox file. */
+export function unreadMessages(
+  lines: readonly InboxLine[],
+  acknowledged: readonly number[],
+  bytes: number,
+): InboxState {
+  const spent = new Set(acknowledged);
+  for (const line of lines) if (line.kind === "taken") for (const seq of line.seqs) spent.add(seq);
+  const entries = lines.filter((line) => line.kind !== "taken" && line.kind !== "keys");
+  const unread = entries.filter(({ seq }) => !spent.has(seq));
+  // An emptied file has no lines, but its numbers must not be assigned again.
+  const given = [...entries.map(({ seq }) => seq), ...spent];
+  return {
+    unread,
+    keys: new Map(lines.flatMap(keysOf)),
+    last: given.reduce((last, seq) => Math.max(last, seq), 0),
+    spentBytes: unread.reduce((left, line) => left - bytesOf(JSON.stringify(line)) - SEAL_BYTES, bytes),
+  };
+}
+
+function keysOf(line: InboxLine): [string, number][] {
+  if (line.kind === "keys") return line.keys;
+  return line.kind === "input" && line.key !== undefined ? [[line.key, line.seq]] : [];
 }

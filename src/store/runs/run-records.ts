@@ -15,6 +15,7 @@ import { checkSchemaVersion, parseDocument, readDurable } from "../files/documen
 import { type FsPort, ioError, namesIn, realFs, withFile } from "../files/fs-port.ts";
 import { type LineFaults, type LogPage, readLog } from "../files/read-log.ts";
 import { type BlobRef, type BlobStatus, checkBlob, readBlob } from "./blob-store.ts";
+import { type InboxState, unreadMessages } from "./inbox-log.ts";
 import { UUID } from "./own-run.ts";
 import { keyOfThisProcess, type RecordKey, type RecordSeal } from "./record-key.ts";
 import { EVENTS, INBOX, INFO, JOURNAL, META, numberOf, STEPS, UNITS } from "./run-files.ts";
@@ -27,7 +28,6 @@ import type {
   StepRecord,
   SyscallEventWire,
 } from "./schema.ts";
-import { type UnreadMessages, unreadMessages } from "./unread-messages.ts";
 
 export interface Page {
   /** The line after which the page begins; 0 or absent: the first line. */
@@ -203,7 +203,7 @@ export class RunRecords {
   }
 
   /** Reads the unread inbox entries of a run. Changes nothing. `state`: that of the run, if it is known. */
-  async inbox(uuid: string, state?: RunState): Promise<UnreadMessages & LineFaults> {
+  async inbox(uuid: string, state?: RunState): Promise<InboxState & LineFaults> {
     const { records, next: _, nextAt: __, lastNumber: ___, ...faults } = await this.messages(uuid);
     const bytes = this.#size(uuid, INBOX);
     const { acknowledged } = bytes === null ? initialState() : (state ?? (await this.state({ uuid })));
