@@ -110,8 +110,8 @@ export class PluginStore implements Store {
       if (page.damaged > 0) this.#options.onDamaged?.(log, page.damaged, page.damagedLines);
       lines.push(...page.records.slice(skip, skip + max - lines.length));
       skip = Math.max(0, skip - page.records.length);
-      if (page.next === from) break;
-      from = page.next;
+      if (page.next.after === from) break;
+      from = page.next.after;
     }
     return lines;
   }

@@ -16,6 +16,7 @@ import {
   toolDevice,
   usage,
 } from "../support/kernel.ts";
+import { openJournal } from "../support/open-journal.ts";
 import { until } from "../support/until.ts";
 
 describe("a run", () => {
@@ -558,7 +559,7 @@ describe("records", () => {
     const seen: unknown[] = [];
     const look = toolDevice("Look", async () => {
       const [uuid] = await h.runs.find("");
-      seen.push((await h.runs.journal(uuid ?? "")).entries.map((entry) => entry.t));
+      seen.push((await openJournal(h.runs, uuid ?? "")).entries.map((entry) => entry.t));
       return "ok";
     });
     await using h = new KernelHarness({
@@ -570,7 +571,7 @@ describe("records", () => {
     const { records } = await h.runs.steps(info.uuid);
     expect(records.map((record) => record.step)).toEqual([1, 2]);
     expect(records[0]?.messages.map((message) => message.role)).toEqual(["user", "assistant"]);
-    expect((await h.runs.journal(info.uuid)).entries).toEqual([]);
+    expect((await openJournal(h.runs, info.uuid)).entries).toEqual([]);
     expect(await h.runs.info(info.uuid)).toMatchObject({ exit_code: 0, result: "done" });
     expect((await h.runs.meta(info.uuid))?.tools.map((tool) => tool.name)).toContain("Look");
   });

@@ -5,6 +5,7 @@ import { SyscallError } from "../../src/plugin/index.ts";
 import { PidAllocator } from "../../src/store/pid-allocator.ts";
 import type { RunStore } from "../../src/store/runs/run-store.ts";
 import { calls, KernelHarness, script, silent, toolDevice } from "../support/kernel.ts";
+import { openJournal } from "../support/open-journal.ts";
 import { until } from "../support/until.ts";
 
 /** A run that was suspended in its second step, with something unread in its inbox. */
@@ -47,7 +48,7 @@ const FILES: Record<string, (runs: RunStore, uuid: string) => Promise<unknown>> 
   "proc-info.json": (runs, uuid) => runs.info(uuid),
   "process-meta.json": (runs, uuid) => runs.meta(uuid),
   "steps.jsonl": (runs, uuid) => runs.steps(uuid),
-  "step.journal": (runs, uuid) => runs.journal(uuid),
+  "step.journal": (runs, uuid) => openJournal(runs, uuid),
   "events.jsonl": (runs, uuid) => runs.events(uuid),
   "inbox.jsonl": (runs, uuid) => runs.inbox(uuid),
 };

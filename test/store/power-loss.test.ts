@@ -1,6 +1,7 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { type BlobRef, checkBlob } from "../../src/store/runs/blob-store.ts";
 import { RunStore, type RunWriter } from "../../src/store/runs/run-store.ts";
+import { openJournal } from "../support/open-journal.ts";
 import { procInfo } from "../support/samples.ts";
 import { seeded } from "../support/seeded.ts";
 import { type Loss, MemoryDisk } from "./memory-disk.ts";
@@ -138,7 +139,7 @@ async function check(
   expect((await store.meta(UUID))?.system_prompt, when).toBeString();
   const { records } = await store.steps(UUID);
   expect(records.length, when).toBeGreaterThanOrEqual(promised.steps);
-  const { entries } = await store.journal(UUID);
+  const { entries } = await openJournal(store, UUID);
   const called = entries.some((entry) => entry.t === "call_start" && entry.step >= promised.called);
   expect(called || records.length >= promised.called, when).toBeTrue();
   for (const ref of promised.kept) {

@@ -8,6 +8,7 @@ import { PidAllocator } from "../../src/store/pid-allocator.ts";
 import { PluginStore } from "../../src/store/plugin-store.ts";
 import { RecordKey } from "../../src/store/runs/record-key.ts";
 import { RunStore } from "../../src/store/runs/run-store.ts";
+import { openJournal } from "../support/open-journal.ts";
 import { procInfo } from "../support/samples.ts";
 import { answer, callStart, stepRecord } from "./samples.ts";
 
@@ -87,7 +88,7 @@ function useOfRun(store: RunStore, uuid: string, other: string): Record<string, 
     meta: () => store.meta(uuid),
     steps: () => store.steps(uuid),
     events: () => store.events(uuid),
-    journal: () => store.journal(uuid),
+    journal: () => openJournal(store, uuid),
     inbox: () => store.inbox(uuid),
     survey: () => store.survey(),
     claimant: () => store.claimant(uuid),

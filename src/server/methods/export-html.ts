@@ -26,7 +26,7 @@ export const exportHtml = method({
     const { info, records } = run;
     const page = await records.steps(info.uuid, { after, limit });
     const steps = page.records.map((record) => htmlStep(record, info.cwd)).join("");
-    const next = page.next === after || page.records.length < limit ? null : page.next;
+    const next = page.next.after === after || page.records.length < limit ? null : page.next.after;
     if (after > 0) return { html: steps, next };
     const [meta, diff] = await Promise.all([
       records.meta(info.uuid),

@@ -42,13 +42,14 @@ export const exportScript = method({
     // The incomplete last line of a crashed run is not a step.
     if (page.damaged > (page.torn ? 1 : 0)) throw damaged(uuid, after + page.records.length + 1);
     const played = await playedSteps(run);
-    const last = page.next === after || page.records.length < limit || page.next >= played.last;
+    const next = page.next.after;
+    const last = next === after || page.records.length < limit || next >= played.last;
     const children = after > 0 ? [] : await services.history.childrenOf(uuid, MAX_CHILDREN);
     return {
       head: after > 0 ? null : await scriptHead(run, played),
       responses: page.records.filter(({ step }) => step <= played.last).map(scriptEntry),
       children: children.filter(({ kind }) => kind === "agent").map((child) => child.uuid),
-      next: last ? null : page.next,
+      next: last ? null : next,
       unplayed_steps: played.left,
     };
   },

@@ -27,7 +27,7 @@ export const listEvents = method({
     damage.add(EVENTS, page);
     return {
       events: page.records.map((event) => ({ ...event, uuid: info.uuid })),
-      next: page.next,
+      next: page.next.after,
       parse_errors: damage.count,
       damaged: damage.list(),
     };

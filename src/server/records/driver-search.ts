@@ -181,8 +181,8 @@ export function driverHistory(history: History): HistoryService {
         const page = await run.records.steps(uuid, { after: line, limit: wanted });
         if (page.foreign > 0) throw foreignLines(uuid, STEPS, page.foreign);
         found.push(...page.records.filter(({ step }) => step > after));
-        if (page.next === line) break;
-        line = page.next;
+        if (page.next.after === line) break;
+        line = page.next.after;
       }
       return found.slice(0, wanted);
     },

@@ -8,9 +8,10 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { CollectedRun } from "../../store/runs/collected-runs.ts";
 import { UNITS } from "../../store/runs/run-files.ts";
 import type { RunFilter, RunLists, RunRow } from "../../store/runs/run-lists.ts";
+import type { RunReader } from "../../store/runs/run-store.ts";
 import type { Wake } from "../../store/runs/schema.ts";
 import { asSuspended, asUnreadable, type CrashedRun, readCrashedRun } from "./crashed-run.ts";
-import type { Run, RunReader } from "./recorded-run.ts";
+import type { Run } from "./recorded-run.ts";
 import { isSelected, type Selection } from "./run-selection.ts";
 import type { StepIndexes } from "./step-indexes.ts";
 

@@ -2,11 +2,7 @@
 
 import type { ProcInfo } from "../../kernel/types.ts";
 import { DamageCollector } from "../../store/files/damaged-lines.ts";
-import type { RunRecords } from "../../store/runs/run-records.ts";
-import type { RunStore } from "../../store/runs/run-store.ts";
-
-/** The reading methods of one data folder's store. */
-export type RunReader = Pick<RunStore, keyof RunRecords | "index" | "collected" | "writer" | "claimant">;
+import type { RunReader } from "../../store/runs/run-store.ts";
 
 /** A run and its records. */
 export interface Run {

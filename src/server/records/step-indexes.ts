@@ -4,9 +4,8 @@ import { type Stats, statSync } from "node:fs";
 import { join } from "node:path";
 import { StepIndex, type StepLine } from "../../run/step-index.ts";
 import type { DamageCollector } from "../../store/files/damaged-lines.ts";
-import type { LineFaults } from "../../store/files/read-log.ts";
+import type { LineFaults, LogPosition } from "../../store/files/read-log.ts";
 import { STEPS } from "../../store/runs/run-files.ts";
-import type { Page } from "../../store/runs/run-records.ts";
 import type { Run } from "./recorded-run.ts";
 
 /** Indexes in memory: those that were used last. */
@@ -35,7 +34,7 @@ export class StepIndexes {
 class IndexedFile {
   readonly #index = new StepIndex();
   #stat: Stats | undefined;
-  #page: Page = { after: 0, at: 0, limit: BATCH };
+  #next: LogPosition = { after: 0, at: 0 };
   readonly #faults: LineFaults[] = [];
   #reading: Promise<unknown> = Promise.resolve();
 
@@ -48,7 +47,7 @@ class IndexedFile {
     const [before, now] = [this.#stat, statSync(path, { throwIfNoEntry: false })];
     this.#stat = now;
     if (before?.ino !== now?.ino || !now) return false;
-    return now.mtimeMs === before?.mtimeMs || (isLive && now.size >= (this.#page.at ?? 0));
+    return now.mtimeMs === before?.mtimeMs || (isLive && now.size >= (this.#next.at ?? 0));
   }
 
   /** Two clients at once share the lines. */
@@ -65,10 +64,8 @@ class IndexedFile {
       const {
         records: steps,
         next,
-        nextAt,
-        lastNumber,
         ...faults
-      } = await records.steps(info.uuid, this.#page);
+      } = await records.steps(info.uuid, { ...this.#next, limit: BATCH });
       for (const step of steps) this.#index.add(step, info.cwd);
       if (faults.torn) {
         // The torn line is read again.
@@ -77,8 +74,8 @@ class IndexedFile {
         Object.assign(faults, { damaged: faults.damaged - 1, torn: false });
       }
       if (faults.damaged + faults.foreign + faults.missing > 0) this.#faults.push(faults);
-      if (next === this.#page.after) return;
-      this.#page = { after: next, at: nextAt, lastNumber, limit: BATCH };
+      if (next.after === this.#next.after) return;
+      this.#next = next;
     }
   }
 }

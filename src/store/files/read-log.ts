@@ -96,30 +96,33 @@ export interface LineFaults {
   missing: number;
 }
 
+/** A place in a log. */
+export interface LogPosition {
+  /** The line before it; 0: the beginning. */
+  after: number;
+  /** The byte at which the next line begins, if it is known. */
+  at?: number;
+  /** The number of the last event before it; absent where that has none, or can't be read. */
+  lastNumber?: number;
+}
+
 export interface LogPage<T> extends LineFaults {
   records: T[];
-  /** The `after` of the next page. Equal to `after` when there are no more lines. */
-  next: number;
-  /** The byte after the last line of this page. */
-  nextAt: number;
-  /** The number of its last event; undefined where it has none, or can't be read. */
-  lastNumber: number | undefined;
+  /** Where the next page begins: at the same line when there are no more lines. */
+  next: LogPosition;
 }
 
 const NAMED_LINES = 100;
 
 /**
- * Reads a page of a log: up to `limit` readable lines after line `after`, which ends at byte `at` if that is known.
- * `decode` throws for a damaged line, which is
+ * Reads a page of a log: up to `limit` readable lines from a position on. `decode` throws for a damaged line, which is
  * counted, or throws a SyscallError to abort, such as for a newer schema. `isOwn` returns whether this user's Rnix wrote
  * the line.
  */
 export async function readLog<T>(
   fs: FsPort,
   path: string,
-  o: {
-    after: number;
-    at?: number;
+  o: LogPosition & {
     limit: number;
     decode(value: unknown, line: number): T;
     isOwn?(line: Uint8Array): boolean;
@@ -127,8 +130,6 @@ export async function readLog<T>(
     numberOf?(line: Uint8Array | undefined): { n: number; p: number | undefined } | undefined;
     /** Skip the lines whose last event has this or a smaller number. */
     newer?: number;
-    /** The `lastNumber` of the page before. */
-    lastNumber?: number;
   },
 ): Promise<LogPage<T>> {
   const page: LogPage<T> = {
@@ -138,21 +139,20 @@ export async function readLog<T>(
     torn: false,
     foreign: 0,
     missing: 0,
-    next: o.after,
-    nextAt: o.at ?? 0,
-    lastNumber: o.lastNumber,
+    next: { after: o.after, at: o.at ?? 0, lastNumber: o.lastNumber },
   };
+  const { next } = page;
   if (o.limit <= 0) return page;
   const before = o.at === undefined ? 0 : o.after;
   const visit = (line: Line): boolean => {
     const number = before + line.number;
     if (number <= o.after) return true;
     const numbers = o.numberOf?.(line.bytes);
-    if (numbers?.p !== undefined && page.lastNumber !== undefined && numbers.p !== page.lastNumber)
+    if (numbers?.p !== undefined && next.lastNumber !== undefined && numbers.p !== next.lastNumber)
       page.missing++;
-    page.lastNumber = numbers?.n;
+    next.lastNumber = numbers?.n;
     if (numbers && numbers.n <= (o.newer ?? 0) && line.ended) {
-      [page.next, page.nextAt] = [number, line.at + line.length + 1];
+      [next.after, next.at] = [number, line.at + line.length + 1];
       return true;
     }
     const value = parseLine(line.bytes);
@@ -163,8 +163,7 @@ export async function readLog<T>(
     } else countDamaged(page, number);
     // A damaged last line is not skipped: if it is being written, the next read sees all of it.
     if (record !== undefined || line.ended) {
-      page.next = number;
-      page.nextAt = line.at + line.length + 1;
+      [next.after, next.at] = [number, line.at + line.length + 1];
     } else page.torn = true;
     return page.records.length < o.limit;
   };

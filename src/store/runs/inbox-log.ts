@@ -194,10 +194,7 @@ function takenLine(seqs: readonly number[]): object {
 }
 
 /** Returns the inbox numbers that a step's record acknowledges. */
-function acknowledgedBy({
-  inbox = [],
-  tool_calls,
-}: Pick<StepRecord, "inbox" | "tool_calls">): number[] {
+function acknowledgedBy({ inbox = [], tool_calls }: Pick<StepRecord, "inbox" | "tool_calls">): number[] {
   return [...inbox, ...tool_calls.flatMap((call) => call.inbox ?? [])];
 }
 

@@ -13,7 +13,7 @@ import { CHANGES } from "../changes/object-store.ts";
 import { isLink, linkIn } from "../files/data-dir.ts";
 import { checkSchemaVersion, parseDocument, readDurable } from "../files/document.ts";
 import { type FsPort, ioError, namesIn, realFs, withFile } from "../files/fs-port.ts";
-import { type LineFaults, type LogPage, readLog } from "../files/read-log.ts";
+import { type LineFaults, type LogPage, type LogPosition, readLog } from "../files/read-log.ts";
 import { type BlobRef, type BlobStatus, checkBlob, readBlob } from "./blob-store.ts";
 import { type InboxState, unreadMessages } from "./inbox-log.ts";
 import { UUID } from "./own-run.ts";
@@ -29,14 +29,8 @@ import type {
   SyscallEventWire,
 } from "./schema.ts";
 
-export interface Page {
-  /** The line after which the page begins; 0 or absent: the first line. */
-  after?: number;
-  /** The byte at which that line begins, if it is known. */
-  at?: number;
+export interface Page extends Partial<LogPosition> {
   limit?: number;
-  /** The number of the last event on the page before. */
-  lastNumber?: number;
   /** Skip the lines whose last event has this or a smaller number. */
   newer?: number;
 }
@@ -195,16 +189,9 @@ export class RunRecords {
     return this.#log(uuid, INBOX, (await schemas()).InboxLine, page);
   }
 
-  /** Reads the journal of the open step. Entries of a recorded step are ignored. */
-  async journal(uuid: string): Promise<{ entries: JournalEntry[] } & LineFaults> {
-    const { records, next: _, nextAt: __, lastNumber: ___, ...faults } = await this.journalLines(uuid);
-    const { recorded } = await this.state({ uuid });
-    return { entries: openStep(records, recorded), ...faults };
-  }
-
   /** Reads the unread inbox entries of a run. Changes nothing. `state`: that of the run, if it is known. */
   async inbox(uuid: string, state?: RunState): Promise<InboxState & LineFaults> {
-    const { records, next: _, nextAt: __, lastNumber: ___, ...faults } = await this.messages(uuid);
+    const { records, next: _, ...faults } = await this.messages(uuid);
     const bytes = this.#size(uuid, INBOX);
     const { acknowledged } = bytes === null ? initialState() : (state ?? (await this.state({ uuid })));
     return { ...unreadMessages(records, acknowledged, bytes ?? 0), ...faults };
@@ -263,25 +250,23 @@ export class RunRecords {
     schema: z.ZodType<T>,
     lost: FaultCollector | undefined,
   ): AsyncGenerator<T> {
-    let lastNumber: number | undefined;
-    for (let [after, at] = [0, 0]; ; ) {
-      const page = await this.#log(uuid, file, schema, { after, at, limit: BATCH, lastNumber });
+    for (let from: LogPosition = { after: 0, at: 0 }; ; ) {
+      const page = await this.#log(uuid, file, schema, { ...from, limit: BATCH });
       lost?.add(file, page);
       yield* page.records;
-      if (page.next === after) return;
-      [after, at, lastNumber] = [page.next, page.nextAt, page.lastNumber];
+      if (page.next.after === from.after) return;
+      from = page.next;
     }
   }
 
   #log<T>(uuid: string, file: string, schema: z.ZodType<T>, page: Page): Promise<LogPage<T>> {
     const seal = this.sealOf(uuid);
     return readLog(this.fs, join(this.dir(uuid), file), {
+      ...page,
       after: page.after ?? 0,
-      at: page.at,
       limit: page.limit ?? DEFAULT_PAGE,
       // Lines of the journal and the inbox are removed.
       lastNumber: page.lastNumber ?? (page.after || REMOVED.includes(file) ? undefined : 0),
-      newer: page.newer,
       numberOf,
       // No decision depends on the trace, so its lines have no MAC.
       isOwn: file === EVENTS ? undefined : (line) => seal.isSealed(file, line),

@@ -35,6 +35,9 @@ interface Survey {
   damaged: DamagedRun[];
 }
 
+/** The reading methods of a store. */
+export type RunReader = Pick<RunStore, keyof RunRecords | "index" | "collected" | "writer" | "claimant">;
+
 /** The live and ended runs of one data folder: `steps/<uuid>/`. */
 export class RunStore extends RunRecords {
   #index: Promise<RunIndex> | undefined;

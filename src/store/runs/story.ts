@@ -4,10 +4,10 @@ import { eventsOfJournal, eventsOfStep, type RunEvent } from "../../run/events.t
 import type { UnitLine } from "../../run/unit-schema.ts";
 import type { ChangeLine } from "../changes/change-log.ts";
 import { CHANGES } from "../changes/object-store.ts";
-import type { LineFaults, LogPage } from "../files/read-log.ts";
+import type { LineFaults, LogPage, LogPosition } from "../files/read-log.ts";
 import { INBOX, JOURNAL, STEPS, UNITS } from "./run-files.ts";
 import type { FaultCollector, Page } from "./run-records.ts";
-import type { RunStore } from "./run-store.ts";
+import type { RunReader } from "./run-store.ts";
 import type { InboxLine, StateEvent } from "./schema.ts";
 
 /** An event of a run. `n` grows by one with each; an older Rnix wrote events without one. */
@@ -20,22 +20,17 @@ export type StoryEvent = { n?: number } & (
   | { t: "unit"; line: UnitLine }
 );
 
-type Source = Pick<
-  RunStore,
-  "steps" | "journalLines" | "messages" | "changes" | "units" | "states" | "writer"
->;
-
 /** Steps that are in memory at once. */
 const BATCH = 100;
 
 /** A position in the story of a run. */
 export class StoryReader {
-  readonly #records: Source;
+  readonly #records: RunReader;
   readonly #uuid: string;
   readonly #lost: FaultCollector | undefined;
   readonly #forLog: boolean;
   /** For each append-only file, the position from which the next read continues. */
-  readonly #pages = new Map<string, Page>();
+  readonly #positions = new Map<string, LogPosition>();
   /** What is wrong with the files that are read from their beginning each time. */
   readonly #again = new Map<string, LineFaults>();
   /** Read, and not returned yet. */
@@ -47,7 +42,7 @@ export class StoryReader {
   #recorded = 0;
 
   /** `after`: the number of the last event that is known. `forLog`: only the events that a log shows. */
-  constructor(records: Source, uuid: string, after = 0, lost?: FaultCollector, forLog = false) {
+  constructor(records: RunReader, uuid: string, after = 0, lost?: FaultCollector, forLog = false) {
     this.#records = records;
     this.#uuid = uuid;
     this.#after = after;
@@ -105,8 +100,8 @@ export class StoryReader {
   }
 
   async #page<T>(file: string, read: (page: Page) => Promise<LogPage<T>>): Promise<LogPage<T>> {
-    const page = await read({ ...ALL, newer: this.#after, ...this.#pages.get(file) });
-    this.#pages.set(file, { after: page.next, at: page.nextAt, lastNumber: page.lastNumber });
+    const page = await read({ ...ALL, newer: this.#after, ...this.#positions.get(file) });
+    this.#positions.set(file, page.next);
     this.#lost?.add(file, page);
     return page;
   }

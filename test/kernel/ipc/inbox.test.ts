@@ -12,6 +12,7 @@ import { codeOf } from "../../support/failure.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";
 import { HeldDisk } from "../../support/held-disk.ts";
 import { calls, KernelHarness, type Model, says, script, toolDevice } from "../../support/kernel.ts";
+import { openJournal } from "../../support/open-journal.ts";
 import { eventsOf } from "../../support/saved-history.ts";
 import { until } from "../../support/until.ts";
 
@@ -311,7 +312,7 @@ describe("ReadMessages", () => {
     await using h = new KernelHarness({ model: script(calls(["ReadMessages", {}])) });
     const pid = await h.spawn("go");
     const { uuid } = h.kernel.processes.info(pid);
-    await until(async () => (await h.runs.journal(uuid)).entries.length === 2);
+    await until(async () => (await openJournal(h.runs, uuid)).entries.length === 2);
     const suspended = h.kernel.lifecycle.suspend(pid);
     await h.kernel.ipc.send(0, pid, "later");
     expect(await suspended).toMatchObject({ code: 75 });

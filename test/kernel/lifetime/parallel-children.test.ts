@@ -6,6 +6,7 @@ import { SIGTERM } from "../../../src/lib/signals.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, silent } from "../../support/kernel.ts";
+import { openJournal } from "../../support/open-journal.ts";
 import { crashInto } from "../../support/sealed-record.ts";
 import { seeded } from "../../support/seeded.ts";
 import { until } from "../../support/until.ts";
@@ -190,7 +191,7 @@ describe("parallel children of a run that is interrupted", () => {
     const { uuid } = h.kernel.processes.info(pid);
     await h.kernel.lifecycle.suspend(pid);
     await until(() => h.kernel.processes.count === 0);
-    const { entries } = await h.runs.journal(uuid);
+    const { entries } = await openJournal(h.runs, uuid);
     expect(entries.filter(({ t }) => t === "waiting")).toHaveLength(4);
     expect(entries.filter(({ t }) => t === "call_end")).toHaveLength(1);
 

@@ -3,6 +3,7 @@ import type { ChildSpec } from "../../../src/kernel/supervisor/spec.ts";
 import { SIGPAUSE, SIGTERM } from "../../../src/lib/signals.ts";
 import type { LLMEvent } from "../../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, script, silent, toolDevice } from "../../support/kernel.ts";
+import { openJournal } from "../../support/open-journal.ts";
 import { crashInto } from "../../support/sealed-record.ts";
 import { until } from "../../support/until.ts";
 
@@ -74,7 +75,7 @@ describe("a shutdown that drains", () => {
     expect(tool.done).toEqual(["a"]);
     expect(tool.has("b")).toBe(false);
     expect(await h.recordOf(uuid)).toMatchObject({ state: "suspended", suspended: { cause: "restart" } });
-    const { entries } = await h.runs.journal(uuid);
+    const { entries } = await openJournal(h.runs, uuid);
     expect(entries.map(({ t }) => t)).toEqual(["answer", "call_start", "call_end"]);
 
     const { h: next } = harness(model, tool);
@@ -103,7 +104,7 @@ describe("a shutdown that drains", () => {
     await ended;
     expect(h.requests).toHaveLength(1);
     expect(await h.recordOf(uuid)).toMatchObject({ state: "suspended", steps: 1 });
-    expect((await h.runs.journal(uuid)).entries).toEqual([]);
+    expect((await openJournal(h.runs, uuid)).entries).toEqual([]);
   });
 
   test("cuts off what takes longer, and notifies its model", async () => {
@@ -133,7 +134,7 @@ describe("a shutdown that drains", () => {
   test("an answer that comes during the drain is recorded, and its calls are made later", async () => {
     const { h, tool, uuid, ended } = await answeredWhileItDrains(work("later"));
     await using _ = h;
-    await until(async () => (await h.runs.journal(uuid)).entries.length > 0, "the answer's record");
+    await until(async () => (await openJournal(h.runs, uuid)).entries.length > 0, "the answer's record");
     tool.finish("held");
     await ended;
     expect(tool.has("later")).toBe(false);
@@ -233,7 +234,7 @@ describe("a shutdown that drains", () => {
     await until(() => refused.includes("Resume"), "the refusal");
     tool.finish("held");
     await ended;
-    expect((await h.runs.journal(uuid)).entries.map(({ t }) => t)).toEqual([
+    expect((await openJournal(h.runs, uuid)).entries.map(({ t }) => t)).toEqual([
       "answer",
       "call_start",
       "waiting",

@@ -6,6 +6,7 @@ import { SyscallError } from "../../../src/plugin/index.ts";
 import type { StepRecord } from "../../../src/store/runs/schema.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, silent } from "../../support/kernel.ts";
+import { openJournal } from "../../support/open-journal.ts";
 import { crashInto } from "../../support/sealed-record.ts";
 import { seeded } from "../../support/seeded.ts";
 import { until } from "../../support/until.ts";
@@ -61,7 +62,7 @@ describe("a call that waits for a child", () => {
     await h.kernel.lifecycle.suspend(pid);
     await until(() => h.kernel.processes.count === 0);
     expect(await stepsOf(h, parent.uuid)).toEqual([]);
-    const { entries } = await h.runs.journal(parent.uuid);
+    const { entries } = await openJournal(h.runs, parent.uuid);
     expect(entries.map(({ t }) => t)).toEqual(["answer", "call_start", "waiting"]);
     expect(entries.at(-1)).toMatchObject({ on: { on: "child", uuid: child.uuid } });
 

@@ -7,6 +7,7 @@ import type { Run } from "../../../src/server/records/recorded-run.ts";
 import { promptOfStep } from "../../../src/server/records/step-prompt.ts";
 import { DEVICES, INTENT, model, read, reads, steps } from "../../kernel/compaction/support.ts";
 import { calls, KernelHarness, says, script, toolDevice } from "../../support/kernel.ts";
+import { openJournal } from "../../support/open-journal.ts";
 import { until } from "../../support/until.ts";
 
 async function runOf(h: KernelHarness, uuid: string): Promise<Run> {
@@ -70,7 +71,7 @@ describe("the prompt of a step is the model's request", () => {
     const pid = await h.spawn(INTENT);
     const { uuid } = h.kernel.processes.info(pid);
     await until(
-      async () => (await h.runs.journal(uuid)).entries.some(({ t }) => t === "call_start"),
+      async () => (await openJournal(h.runs, uuid)).entries.some(({ t }) => t === "call_start"),
       "the call",
     );
     await requireAsSent(h, uuid, h.requests.slice(0, 2));

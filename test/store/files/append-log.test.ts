@@ -31,7 +31,7 @@ describe("a torn last line", () => {
       expect(page.records).toEqual(complete ? [...LINES, LAST] : LINES);
       expect(page.damaged).toBe(complete ? 0 : 1);
       expect(page.torn).toBe(!complete);
-      expect(page.next).toBe(complete ? 3 : 2);
+      expect(page.next.after).toBe(complete ? 3 : 2);
     }
   });
 
@@ -74,7 +74,12 @@ describe("reading", () => {
     writeFileSync(path, Buffer.concat([...parts, Buffer.from('\n{"ok":2}\n')]));
     const page = await readAll(path);
     expect(page.records).toHaveLength(5);
-    expect(page).toMatchObject({ damaged: 5, damagedLines: [2, 4, 6, 8, 9], torn: false, next: 10 });
+    expect(page).toMatchObject({
+      damaged: 5,
+      damagedLines: [2, 4, 6, 8, 9],
+      torn: false,
+      next: { after: 10 },
+    });
   });
 
   test("a line that is not what it should be is damaged, a SyscallError gives the reading up", async () => {
@@ -107,8 +112,8 @@ describe("reading", () => {
         const page = await readAll(path, { after, limit });
         records.push(...page.records);
         damaged += page.damaged;
-        if (page.next === after) break;
-        after = page.next;
+        if (page.next.after === after) break;
+        after = page.next.after;
       }
       expect(records).toEqual(expected);
       expect(damaged).toBe(5);
@@ -117,7 +122,7 @@ describe("reading", () => {
 
   test("lines longer than a chunk, and a file that is not there", async () => {
     const path = logFile();
-    expect(await readAll(path)).toMatchObject({ records: [], damaged: 0, next: 0 });
+    expect(await readAll(path)).toMatchObject({ records: [], damaged: 0, next: { after: 0 } });
     const sizes = [1, 65_530, 65_536, 65_537, 200_000, 3, 1_000_000, 0];
     const log = new AppendLog(path, "a log");
     for (const size of sizes) log.append(JSON.stringify({ text: "ü".repeat(size) }));
@@ -129,9 +134,12 @@ describe("reading", () => {
     const path = logFile();
     writeFileSync(path, '{"n":1}\n{"n"');
     const first = await readAll(path);
-    expect(first).toMatchObject({ records: [{ n: 1 }], torn: true, next: 1 });
+    expect(first).toMatchObject({ records: [{ n: 1 }], torn: true, next: { after: 1 } });
     appendFileSync(path, ":2}\n");
-    expect(await readAll(path, { after: first.next })).toMatchObject({ records: [{ n: 2 }], damaged: 0 });
+    expect(await readAll(path, { after: first.next.after })).toMatchObject({
+      records: [{ n: 2 }],
+      damaged: 0,
+    });
   });
 });
 

@@ -15,6 +15,7 @@ import { realFs } from "../../../src/store/files/fs-port.ts";
 import { RecordKey } from "../../../src/store/runs/record-key.ts";
 import { RunStore } from "../../../src/store/runs/run-store.ts";
 import { spendingSince } from "../../../src/store/spending-since.ts";
+import { openJournal } from "../../support/open-journal.ts";
 import { procInfo } from "../../support/samples.ts";
 import { answer, callStart, stepRecord } from "../samples.ts";
 import { codeOf, temporaryFolder } from "../support.ts";
@@ -61,7 +62,7 @@ describe("a record of another user", () => {
       expect((await store.meta(UUID))?.foreign).toBe(foreign);
       const lines = Number(foreign === true);
       expect(await store.steps(UUID)).toMatchObject({ foreign: lines, records: [{ step: 1 }] });
-      expect(await store.journal(UUID)).toMatchObject({ foreign: 2 * lines, entries: [{}, {}] });
+      expect(await openJournal(store, UUID)).toMatchObject({ foreign: 2 * lines, entries: [{}, {}] });
       expect(await store.inbox(UUID)).toMatchObject({ foreign: lines, unread: [{ kind: "input" }] });
       const { rows } = await (await store.index()).list();
       expect(rows[0]?.foreign).toBe(foreign);

@@ -12,6 +12,7 @@ import { basename, join } from "node:path";
 import { type FsPort, realFs } from "../../../src/store/files/fs-port.ts";
 import { RunStore } from "../../../src/store/runs/run-store.ts";
 import { memoryFolder } from "../../support/memory-folder.ts";
+import { openJournal } from "../../support/open-journal.ts";
 import { procInfo } from "../../support/samples.ts";
 import { answer, callStart, event, stepRecord } from "../samples.ts";
 import {
@@ -101,10 +102,10 @@ describe("the files of a run", () => {
     expect(await store.info(UUID)).toEqual(info);
     expect(await store.meta(UUID)).toMatchObject({ system_prompt: "p" });
     expect((await store.steps(UUID)).records).toMatchObject([stepRecord(1)]);
-    expect(await store.journal(UUID)).toMatchObject({ entries: [answer(2), callStart(2)], damaged: 0 });
+    expect(await openJournal(store, UUID)).toMatchObject({ entries: [answer(2), callStart(2)], damaged: 0 });
     expect((await store.events(UUID)).records).toEqual([event("Open")]);
     await writer.close();
-    expect((await store.journal(UUID)).entries).toHaveLength(2);
+    expect((await openJournal(store, UUID)).entries).toHaveLength(2);
   });
 
   test("the first run in a project hides the data folder from git", () => {
@@ -163,13 +164,13 @@ describe("a step", () => {
     const left = readFileSync(file("step.journal"));
     writer.step(stepRecord(1));
     writeFileSync(file("step.journal"), left);
-    expect(await store.journal(UUID)).toMatchObject({ entries: [], damaged: 0 });
+    expect(await openJournal(store, UUID)).toMatchObject({ entries: [], damaged: 0 });
     const reopened = await store.reopen(UUID).catch((error: unknown) => error);
     expect(reopened).toMatchObject({ code: "NOT_FOUND" });
     writer.info(procInfo({ uuid: UUID }));
     const again = await store.reopen(UUID);
     again.journal(answer(2));
-    expect((await store.journal(UUID)).entries).toMatchObject([answer(2)]);
+    expect((await openJournal(store, UUID)).entries).toMatchObject([answer(2)]);
     again.step(stepRecord(2));
     await again.close();
     expect(readFileSync(file("step.journal"), "utf8")).toBe("");
@@ -191,7 +192,7 @@ describe("a step", () => {
       const steps = await store.steps(UUID);
       expect(steps.records.map((record) => record.step)).toEqual(whole ? [1, 2] : [1]);
       expect(steps.damaged).toBe(cut > before.length && !whole ? 1 : 0);
-      expect((await store.journal(UUID)).entries).toHaveLength(whole ? 0 : 1);
+      expect((await openJournal(store, UUID)).entries).toHaveLength(whole ? 0 : 1);
     }
   });
 
@@ -203,7 +204,7 @@ describe("a step", () => {
     const whole = readFileSync(file("step.journal"));
     for (let cut = before + 1; cut < whole.length - 1; cut++) {
       writeFileSync(file("step.journal"), whole.subarray(0, cut));
-      expect(await store.journal(UUID)).toMatchObject({ entries: [answer(1)], damaged: 1 });
+      expect(await openJournal(store, UUID)).toMatchObject({ entries: [answer(1)], damaged: 1 });
     }
   });
 
@@ -221,13 +222,13 @@ describe("a step", () => {
     holding = true;
     writer.step(stepRecord(1));
     expect(lines(file("step.journal"))).toHaveLength(1);
-    expect((await store.journal(UUID)).entries).toEqual([]);
+    expect((await openJournal(store, UUID)).entries).toEqual([]);
     // The next step begins meanwhile: its entries stay when the disk has caught up.
     writer.journal(answer(2));
     holding = false;
     letGo?.();
     await writer.sync();
-    expect((await store.journal(UUID)).entries).toMatchObject([answer(2)]);
+    expect((await openJournal(store, UUID)).entries).toMatchObject([answer(2)]);
     writer.step(stepRecord(2));
     await writer.close();
     expect(readFileSync(file("step.journal"), "utf8")).toBe("");
@@ -248,7 +249,7 @@ describe("a step", () => {
       longest = Math.max(longest, statSync(file("step.journal")).size);
       await writer.sync();
       writer.step(stepRecord(step));
-      expect((await store.journal(UUID)).entries).toEqual([]);
+      expect((await openJournal(store, UUID)).entries).toEqual([]);
       await writer.sync();
     }
     await writer.close();
@@ -328,7 +329,7 @@ describe("a step", () => {
       expect(damaged).toBe(0);
       expect(records.length).toBeGreaterThanOrEqual(20);
       expect(records.map((record) => record.step)).toEqual(records.map((_, i) => i + 1));
-      const { entries } = await store.journal(UUID);
+      const { entries } = await openJournal(store, UUID);
       for (const entry of entries) expect(entry.step).toBe(records.length + 1);
       expect(await store.info(UUID)).toMatchObject({ uuid: UUID });
     }
@@ -371,7 +372,7 @@ describe("a disk that does not take it", () => {
         const steps = await store.steps(UUID);
         expect(steps).toMatchObject({ damaged: 0 });
         expect([done, done + 1]).toContain(steps.records.length);
-        const journal = await store.journal(UUID);
+        const journal = await openJournal(store, UUID);
         expect(journal.damaged).toBe(0);
         for (const entry of journal.entries) expect(entry.step).toBe(steps.records.length + 1);
         await codeOf(() => writer.close());
@@ -569,7 +570,7 @@ describe("the index", () => {
     appendFileSync(file("steps.jsonl"), `${JSON.stringify({ ...stepRecord(2), v: 2 })}\n`);
     writeFileSync(file("events.jsonl"), `{"v":2}\n`);
     writeFileSync(file("step.journal"), `{"v":2,"t":"new"}\n`);
-    for (const read of [() => store.steps(UUID), () => store.events(UUID), () => store.journal(UUID)]) {
+    for (const read of [() => store.steps(UUID), () => store.events(UUID), () => openJournal(store, UUID)]) {
       const error = await errorOf(read);
       expect(error?.code).toBe("INVALID");
       expect(error?.message).toContain("schema version 2");
@@ -583,7 +584,12 @@ describe("the index", () => {
     for (let step = 1; step <= 3; step++) writer.step(stepRecord(step));
     appendFileSync(file("steps.jsonl"), "damaged\n");
     writer.step(stepRecord(4));
-    expect(await store.steps(UUID)).toMatchObject({ damaged: 1, damagedLines: [4], torn: false, next: 5 });
+    expect(await store.steps(UUID)).toMatchObject({
+      damaged: 1,
+      damagedLines: [4],
+      torn: false,
+      next: { after: 5 },
+    });
     expect((await store.steps(UUID, { after: 1, limit: 1 })).records).toMatchObject([stepRecord(2)]);
     expect((await store.steps(UUID, { after: 3, limit: 5 })).records).toMatchObject([stepRecord(4)]);
     expect((await store.steps(UUID, { after: 9 })).records).toEqual([]);
@@ -595,7 +601,7 @@ describe("the index", () => {
     expect(await store.info(none)).toBeNull();
     expect(await store.meta(none)).toBeNull();
     expect((await store.steps(none)).records).toEqual([]);
-    expect(await store.journal(none)).toMatchObject({ entries: [], damaged: 0 });
+    expect(await openJournal(store, none)).toMatchObject({ entries: [], damaged: 0 });
     expect(await codeOf(() => store.reopen(none))).toBe("NOT_FOUND");
     await store.remove(UUID);
     await store.remove(UUID);
