@@ -131,7 +131,7 @@ export class ProcessBuilder {
   async #recordOf(saved: SavedRun, opts: SpawnOpts, undo: (() => unknown)[]): Promise<RunWriter> {
     const runs = this.#runs(opts);
     const { fork, info } = saved;
-    if (!fork) return runs.reopen(info.uuid, opts.limits);
+    if (!fork) return runs.reopen(info.uuid, opts.limits, saved.state);
     const uuid = this.#parts.uuid();
     const sent = fork.steps.flatMap(({ messages }) => messages.flatMap(({ images = [] }) => images));
     const files = [...new Set([...(saved.spawned.images ?? []), ...sent].map(({ file }) => file))];
@@ -171,7 +171,7 @@ export class ProcessBuilder {
     const day = this.#parts.days.of(opts);
     const above = parent?.spec.budget ?? day;
     requirePrice(limits, opts, above);
-    const budget = above.child(limits, parent?.elapsedMs ?? 0, saved?.before);
+    const budget = above.child(limits, parent?.elapsedMs ?? 0, saved?.used);
     undo.push(() => budget.close());
     const record = reopened ?? this.#newRecord(opts, undo);
     const { uuid } = record;

@@ -38,10 +38,11 @@ export interface SavedRun {
   info: ProcInfo;
   meta: ProcessMeta;
   spawned: NonNullable<ProcessMeta["spawned"]>;
+  state: RunState;
   history: SavedHistory;
   progress: RunProgress;
   /** The usage of the run so far, including its children's; absent in a fork. */
-  before?: EarlierUsage;
+  used?: EarlierUsage;
   /** Inbox entries that the model has not seen. */
   unread: readonly InboxEntry[];
   /** The lines of its background units, as units.jsonl has them. */
@@ -93,11 +94,8 @@ export async function readSavedRun(
   const isCutOff = info.ended_at_ms === null;
   const delivered = new Set(openStep ? state.delivered : []);
   return {
-    info,
-    meta,
-    spawned,
-    history,
-    before: {
+    ...{ info, meta, spawned, state, history },
+    used: {
       tokens: soFar.tokens_used,
       cost: soFar.cost_usd,
       steps: soFar.steps_used,
@@ -145,16 +143,15 @@ export async function readFork(
   const lost = new DamageCollector({ live: info.ended_at_ms === null });
   const [meta, recorded] = await Promise.all([runs.meta(uuid), Array.fromAsync(runs.everyStep(uuid, lost))]);
   if (!meta?.spawned) throw unreadable(uuid);
+  const { spawned } = meta;
   if (!o.adopt) requireOwnRecord(info, meta, lost);
   const steps = upTo(o.step, recorded, uuid);
   if (o.adopt) requireConversation(uuid, steps);
   const { state, conversation } = await restore(steps.values().flatMap(eventsOfStep));
   const answered = finalAnswer(state) !== null;
   return {
-    info,
-    meta,
-    spawned: meta.spawned,
-    history: rebuildHistory(state, conversation, recordedFirst(info, meta.spawned)),
+    ...{ info, meta, spawned, state },
+    history: rebuildHistory(state, conversation, recordedFirst(info, spawned)),
     units: [],
     unread: [],
     damage: damageTexts(lost),

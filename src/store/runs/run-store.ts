@@ -2,6 +2,7 @@
 
 import { dirname, join } from "node:path";
 import { SyscallError } from "../../plugin/index.ts";
+import type { RunState } from "../../run/state.ts";
 import type { ChangeDraft } from "../changes/change-log.ts";
 import { CHANGES, ObjectStore } from "../changes/object-store.ts";
 import { DailySpending } from "../daily-spending.ts";
@@ -115,10 +116,11 @@ export class RunStore extends RunRecords {
   }
 
   /**
-   * Opens an ended run for writing. The caller has made sure that no other kernel holds it. Fails with PERMISSION for a
-   * foreign run, and with INVALID where its files would be written elsewhere.
+   * Opens an ended run for writing. The caller has made sure that no other kernel holds it. `known`: its state, if the
+   * caller has read it meanwhile. Fails with PERMISSION for a foreign run, and with INVALID where its files would be
+   * written elsewhere.
    */
-  async reopen(uuid: string, limits?: RunLimits): Promise<RunWriter> {
+  async reopen(uuid: string, limits?: RunLimits, known?: RunState): Promise<RunWriter> {
     const dir = this.dir(uuid);
     const info = await this.info(uuid);
     if (info === null) throw noSuchRun(uuid);
@@ -130,8 +132,8 @@ export class RunStore extends RunRecords {
     const { tidyJournal } = await import("./reopened-files.ts");
     const run = { uuid, dir, fs: this.fs, seal: this.sealOf(uuid) };
     const lines = await this.journalLines(uuid);
-    // All steps are read, once: a run without a journal and an inbox needs none.
-    const state = lines.records.length === 0 ? undefined : await this.state({ uuid });
+    // All steps are read once, and none for a run without a journal and an inbox.
+    const state = known ?? (lines.records.length === 0 ? undefined : await this.state({ uuid }));
     const journal = await tidyJournal(run, lines, state?.recorded ?? 0);
     const inbox = await this.inbox(uuid, state);
     if (inbox.foreign > 0) throw foreignLines(uuid, INBOX, inbox.foreign);
