@@ -86,8 +86,8 @@ function count(state: RunState, event: RunEvent): void {
       state.open_calls.add(event.id);
       break;
     case "call_end": {
-      const { inbox = [], model_use } = event.call;
-      state.delivered.push(...inbox);
+      const { inbox, model_use } = event.call;
+      if (inbox) state.delivered.push(...inbox);
       if (model_use) addUsage(state.usage, model_use.usage);
       if (model_use && state.so_far) state.so_far = withUse(state.so_far, model_use.usage);
       break;
@@ -103,10 +103,11 @@ function finish(state: RunState, record: StepRecord): void {
   state.recorded = Math.max(state.recorded, record.step);
   state.last = record;
   for (const call of record.tool_calls) addCall(state, call);
-  state.children.push(...(record.children ?? []));
+  if (record.children) state.children.push(...record.children);
   state.acknowledged.push(...state.delivered);
-  state.delivered = [];
-  state.open = [];
+  // Emptied, not replaced: the next step fills them again.
+  state.delivered.length = 0;
+  state.open.length = 0;
   state.open_calls.clear();
 }
 

@@ -3,7 +3,7 @@
 import { attemptsOf } from "../../lib/check-attempts.ts";
 import { damagedFileText } from "../../lib/damage-text.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { eventsOfStep, type RunEvent } from "../../run/events.ts";
+import { eventsOfStep } from "../../run/events.ts";
 import type { OpenStep } from "../../run/open-step.ts";
 import { addCall, initialState, type RunState, reduce } from "../../run/state.ts";
 import type { UnitLine } from "../../run/unit-schema.ts";
@@ -74,14 +74,15 @@ export async function readSavedRun(
 ): Promise<SavedRun> {
   const { uuid } = info;
   const lost = new DamageCollector({ live: false });
-  const [meta, restored, units] = await Promise.all([
-    runs.meta(uuid),
-    restore(runs.story(info, lost)),
-    runs.units(uuid),
-  ]);
+  const [meta, units] = await Promise.all([runs.meta(uuid), runs.units(uuid)]);
   if (!meta?.spawned) throw unreadable(uuid);
   const { spawned } = meta;
-  const { state, conversation } = restored;
+  const state = initialState();
+  const conversation: Conversation = { messages: [], summary: null };
+  for await (const event of runs.story(info, lost)) {
+    reduce(state, event);
+    converse(conversation, event);
+  }
   const inbox = await runs.inbox(uuid, state);
   lost.add(INBOX, inbox);
   lost.add(UNITS, units);
@@ -147,7 +148,9 @@ export async function readFork(
   if (!o.adopt) requireOwnRecord(info, meta, lost);
   const steps = upTo(o.step, recorded, uuid);
   if (o.adopt) requireConversation(uuid, steps);
-  const { state, conversation } = await restore(steps.values().flatMap(eventsOfStep));
+  const events = steps.flatMap(eventsOfStep);
+  const state = events.reduce(reduce, initialState());
+  const conversation = events.reduce(converse, { messages: [], summary: null });
   const answered = finalAnswer(state) !== null;
   return {
     ...{ info, meta, spawned, state },
@@ -167,19 +170,6 @@ export async function readFork(
       ended: steps.length === recorded.length && hasEnded(info),
     },
   };
-}
-
-/** What the events of a run add up to. */
-async function restore(
-  events: AsyncIterable<RunEvent> | Iterable<RunEvent>,
-): Promise<{ state: RunState; conversation: Conversation }> {
-  const state = initialState();
-  const conversation: Conversation = { messages: [], summary: null };
-  for await (const event of events) {
-    reduce(state, event);
-    converse(conversation, event);
-  }
-  return { state, conversation };
 }
 
 /** What the events alone say. The ended calls of the open step count like recorded ones. */
