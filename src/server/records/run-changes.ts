@@ -12,7 +12,7 @@ import { isWithin } from "../../lib/inner-path.ts";
 import type { Children } from "../../os/children.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { FileChange, RunDiff, StepChanges, UndoReport } from "../../protocol/methods.ts";
-import type { FileState } from "../../store/changes/change-log.ts";
+import type { ChangeLine, FileState } from "../../store/changes/change-log.ts";
 import {
   type ChangeHistory,
   type FileHistory,
@@ -20,6 +20,7 @@ import {
   netChanges,
 } from "../../store/changes/fold-changes.ts";
 import { CHANGES, type ObjectStore } from "../../store/changes/object-store.ts";
+import type { LogPage } from "../../store/files/read-log.ts";
 import { removeOld } from "../../store/files/remove-old.ts";
 import { TimeSlices } from "../../store/files/time-slice.ts";
 import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
@@ -68,6 +69,8 @@ interface ReadRun {
   history: ChangeHistory;
   store: ObjectStore;
   notes: string[];
+  /** Lines of its changes are not there any more; null: all are. */
+  lost: string | null;
 }
 
 export class RunChanges {
@@ -179,6 +182,7 @@ export class RunChanges {
         );
       }
       const read = first.history.interrupted && !query.dryRun ? await this.#read(run, live) : first;
+      requireWhole(read, query);
       requireKnown(read, query.files);
       const planned = query.redo ? planRedo(read.history) : planUndo(read.history, query.toStep);
       const chosen = {
@@ -214,7 +218,9 @@ export class RunChanges {
     const history = foldChanges(page.records, live);
     const notes = notesOf(history);
     if (page.damaged > 0) notes.push(`${page.damaged} lines of ${CHANGES} of its record can't be read`);
-    return { info, history, store: records.objects(info.uuid), notes };
+    const lost = lostOf(page, info);
+    if (lost !== null) notes.push(lost);
+    return { info, history, store: records.objects(info.uuid), notes, lost };
   }
 
   /** null where there is no git that the run can't have written. */
@@ -236,6 +242,24 @@ export class RunChanges {
   #ts(): string {
     return new Date(this.#p.clock.now()).toISOString();
   }
+}
+
+/** `git clean -x` and `git reset --hard` of a run, for example, remove its record; a line that is torn is the last one. */
+function lostOf(
+  { records, missing, damaged, torn }: LogPage<ChangeLine>,
+  { acted }: Pick<ProcInfo, "acted">,
+): string | null {
+  if (missing === 0 && damaged === (torn ? 1 : 0) && (records.length > 0 || !acted)) return null;
+  return `lines of ${CHANGES} of its record are gone, so what the run changed is not known`;
+}
+
+/** A file that the run found may look like one that it made, where the line is gone that says so. */
+function requireWhole({ lost, info }: ReadRun, { force }: UndoQuery): void {
+  if (lost === null || force) return;
+  throw new SyscallError(
+    "INVALID",
+    `Nothing is taken back: ${lost}. \`rnix diff ${info.pid}\` shows what is left of it, and \`rnix undo ${info.pid} FILE --force\` takes a file back by that.`,
+  );
 }
 
 function headOf({ info, history }: ReadRun): Pick<RunDiff, "pid" | "uuid" | "source" | "project"> {

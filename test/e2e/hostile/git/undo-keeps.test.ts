@@ -79,6 +79,30 @@ describe("undo never takes what the user had", () => {
     if (content !== "") expect(machine.read(named)).toContain(content);
   });
 
+  test.each([
+    ["all of them", ["rm a.txt", "git add -f .", "git reset -q --hard", "echo x > b.txt"]],
+    [
+      "the first",
+      ["rm a.txt", "sed -i 1,2d .rnix/data/steps/*/changes.jsonl; git reset -q --hard", "echo x > b.txt"],
+    ],
+  ])(
+    "nothing is taken back where the lines are gone that say what the files were: %s",
+    async (_which, commands) => {
+      await using machine = new Machine({ git: true });
+      machine.write("a.txt", "mine\n");
+      machine.commit("all");
+      await machine.play({ go: [...commands.map((command) => bash(command)), says("done")] });
+      await machine.run(["spawn", "go", "--sandbox", "off"]);
+      expect(machine.read("a.txt")).toBe("mine\n");
+      const undo = await machine.run(["undo", "1"]);
+      expect([undo.code, machine.read("a.txt")]).toEqual([64, "mine\n"]);
+      expect(undo.stderr).toContain("lines of changes.jsonl of its record are gone");
+      expect((await machine.run(["diff", "1"])).stderr).toContain(
+        "lines of changes.jsonl of its record are gone",
+      );
+    },
+  );
+
   test("a known file that the run has moved comes back, and its new name goes", async () => {
     await using machine = new Machine({ git: true });
     machine.write("a.txt", "a\n");
