@@ -17,10 +17,6 @@ export interface RunState {
   last: StepRecord | null;
   /** The events after it: those of the open step, with compactions and model switches before that step. */
   open: RunEvent[];
-  /** Calls of the open step that were started. */
-  open_calls: Set<string>;
-  /** Tool calls that were started. */
-  tool_calls: number;
   /** Tool calls of recorded steps. */
   recorded_calls: number;
   /** The input of the last call of Plan that is done. */
@@ -46,8 +42,8 @@ export interface RunState {
 /** The state of a run without events. */
 export function initialState(): RunState {
   return {
-    ...{ recorded: 0, steps: 0, gap: null, last: null, open: [], open_calls: new Set() },
-    ...{ tool_calls: 0, recorded_calls: 0, plan: null, skills: new Set(), children: [] },
+    ...{ recorded: 0, steps: 0, gap: null, last: null, open: [] },
+    ...{ recorded_calls: 0, plan: null, skills: new Set(), children: [] },
     ...{ acknowledged: [], delivered: [] },
     ...{ usage: noUsage(), so_far: null, counted_at_ms: 0, seen_at_ms: 0 },
   };
@@ -81,10 +77,6 @@ function count(state: RunState, event: RunEvent): void {
       addUsage(state.usage, event.usage);
       counted(state, event.so_far);
       break;
-    case "call_start":
-      if (!state.open_calls.has(event.id)) state.tool_calls++;
-      state.open_calls.add(event.id);
-      break;
     case "call_end": {
       const { inbox, model_use } = event.call;
       if (inbox) state.delivered.push(...inbox);
@@ -108,7 +100,12 @@ function finish(state: RunState, record: StepRecord): void {
   // Emptied, not replaced: the next step fills them again.
   state.delivered.length = 0;
   state.open.length = 0;
-  state.open_calls.clear();
+}
+
+/** Tool calls that were started: one that was repeated after a resume counts once. */
+export function startedCalls({ recorded_calls, open }: RunState): number {
+  const started = open.flatMap((event) => (event.t === "call_start" ? event.id : []));
+  return recorded_calls + new Set(started).size;
 }
 
 /** Adds what an ended call has set: the plan, or a skill. Calls of the open step may still change it. */

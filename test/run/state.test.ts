@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { initialState, reduce } from "../../src/run/state.ts";
+import { initialState, reduce, startedCalls } from "../../src/run/state.ts";
 import type { JournalEntry, StepRecord, ToolCallRecord } from "../../src/run/step-schema.ts";
 import { eventsOf } from "../support/saved-history.ts";
 
@@ -47,12 +47,11 @@ test("a finished step counts with its calls, which end after its answer", () => 
       recorded: 1,
       steps: 1,
       gap: null,
-      tool_calls: 2,
       recorded_calls: 2,
       usage: USAGE,
       so_far: soFar(50),
     },
-    ...{ last: expect.objectContaining({ step: 1 }), open: [], open_calls: new Set(), plan: null },
+    ...{ last: expect.objectContaining({ step: 1 }), open: [], plan: null },
     ...{ skills: new Set(), children: [], acknowledged: [], delivered: [] },
     ...{ counted_at_ms: AT + 14_000, seen_at_ms: AT + 14_000 },
   });
@@ -84,9 +83,10 @@ test("the open step adds to it: its answer, its calls once, and what their drive
     ],
   );
   expect(state).toMatchObject({
-    ...{ recorded: 1, steps: 2, tool_calls: 1, open_calls: new Set(["b"]), so_far: soFar(92) },
+    ...{ recorded: 1, steps: 2, recorded_calls: 0, so_far: soFar(92) },
     ...{ usage: { input_tokens: 30, output_tokens: 6 }, counted_at_ms: AT + 21_000, seen_at_ms: AT + 25_000 },
   });
+  expect(startedCalls(state)).toBe(1);
 });
 
 test("of the steps that a fork began with, only the number counts", () => {
@@ -98,7 +98,7 @@ test("of the steps that a fork began with, only the number counts", () => {
   expect(stateOf([inherited])).toMatchObject({
     recorded: 1,
     steps: 1,
-    tool_calls: 0,
+    recorded_calls: 0,
     usage: noUsage,
     seen_at_ms: 0,
   });

@@ -5,6 +5,7 @@ import { suspendedFor } from "../../kernel/process/verdict.ts";
 import { resumesByItself } from "../../kernel/resume/auto-resume-rule.ts";
 import type { ProcInfo, Wake } from "../../kernel/types.ts";
 import type { SyscallError } from "../../plugin/index.ts";
+import { startedCalls } from "../../run/state.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 
 /** What the records of a run show beyond its process record, which is as old as its last signal. */
@@ -21,10 +22,10 @@ export interface CrashedRun {
 /** Reads the state of a run from its records. Its kernel is dead, so nothing of it changes later. */
 export async function readCrashedRun(info: ProcInfo, records: Pick<RunStore, "state">): Promise<CrashedRun> {
   const state = await records.state(info);
-  const { steps, tool_calls, usage, so_far, recorded } = state;
+  const { steps, usage, so_far, recorded } = state;
   return {
     used: {
-      ...{ steps, tool_calls, usage },
+      ...{ steps, tool_calls: startedCalls(state), usage },
       // Only its own records show its children's usage and its time without suspensions.
       tokens_used:
         so_far?.tokens_used ?? Math.max(info.tokens_used, usage.input_tokens + usage.output_tokens),
