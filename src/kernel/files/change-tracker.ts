@@ -49,6 +49,12 @@ interface ReportedWrite {
   after: Promise<FileState | null> | undefined;
 }
 
+/** `moved`: files with a new name and old times, which are the run's if it removed the same content under another name. */
+interface Compared {
+  found: FoundChange[];
+  moved: FoundChange[];
+}
+
 /** `quiet`: changes by other programs do not make the list incomplete. */
 type FlushOptions = ListOptions & { quiet?: boolean };
 
@@ -59,6 +65,8 @@ export class ChangeTracker {
   readonly #seen: TreeSnapshot;
   readonly #writes = new Map<string, ReportedWrite>();
   readonly #net = new Map<string, { before: FileState | null; after: FileState | null }>();
+  /** When the first snapshot was begun. */
+  readonly #begunMs: number;
   #step: number;
   #complete = true;
   /** False after a failed comparison, until one succeeds: it finds the same changes. */
@@ -75,6 +83,7 @@ export class ChangeTracker {
 
   private constructor(ports: TrackerPorts, step: number) {
     this.#ports = ports;
+    this.#begunMs = ports.now();
     this.#step = step;
     this.#tree = ports.tree;
     this.#seen = new TreeSnapshot(ports);
@@ -198,19 +207,21 @@ export class ChangeTracker {
   async #flush(call: FlushOptions): Promise<void> {
     await this.#recording;
     const step = this.#step;
-    const found = this.#tree ? await this.#compare(this.#tree, step, call) : [];
+    const { found, moved } = this.#tree
+      ? await this.#compare(this.#tree, step, call)
+      : { found: [], moved: [] };
     found.push(...(await this.#reported(step, new Set(found.map(({ path }) => path)))));
     for (const change of found) change.folders = await this.#foldersOf(change);
-    this.#recording = this.#keep(found, call).catch((thrown) => void this.#failed(thrown));
+    this.#recording = this.#keep(found, moved, call).catch((thrown) => void this.#failed(thrown));
   }
 
-  async #compare(tree: WorkTree, step: number, call: FlushOptions): Promise<FoundChange[]> {
-    const listing = await this.#list(tree, call);
-    if (!listing) return [];
-    const paths = this.#seen.changed(listing);
-    if (paths.length === 0) return [];
-    const comparable = await this.#ports.comparable();
+  async #compare(tree: WorkTree, step: number, call: FlushOptions): Promise<Compared> {
     const found: FoundChange[] = [];
+    const moved: FoundChange[] = [];
+    const listing = await this.#list(tree, call);
+    const paths = listing ? this.#seen.changed(listing) : [];
+    if (!listing || paths.length === 0) return { found, moved };
+    const comparable = await this.#ports.comparable();
     const others: string[] = [];
     await eachParallel(paths, MAX_PARALLEL, async (path) => {
       const change = await this.#seen.look(path, listing);
@@ -219,15 +230,17 @@ export class ChangeTracker {
       const stat = listing.stats.get(path);
       if (stat && this.#ports.isOutput(stat)) return;
       await this.#useReported(path, change);
-      if (ms === undefined || this.#writes.get(path)?.after || this.#ports.isOwn(ms)) {
-        found.push({ t: "change", ts: this.#ts(), step, path, ...change });
-      } else if (!call.quiet && this.#ports.mayHide(ms)) others.push(path);
+      const line: FoundChange = { t: "change", ts: this.#ts(), step, path, ...change };
+      if (ms === undefined || this.#writes.get(path)?.after || this.#ports.isOwn(ms)) found.push(line);
+      // What is in a folder keeps its times when the folder is moved.
+      else if (change.before === null && ms < this.#begunMs) moved.push(line);
+      else if (!call.quiet && this.#ports.mayHide(ms)) others.push(path);
     });
     if (others.length > 0) {
       this.#complete = false;
       this.#record({ t: "others", ts: this.#ts(), step, paths: others.sort() });
     }
-    return found;
+    return { found, moved };
   }
 
   /** What a tool found before it wrote is what only the user's repository has, or nothing has. */
@@ -256,7 +269,11 @@ export class ChangeTracker {
   }
 
   /** Takes the contents that only the user's repository has, and records the changes. */
-  async #keep(found: readonly FoundChange[], call: CallOptions): Promise<void> {
+  async #keep(
+    found: readonly FoundChange[],
+    moved: readonly FoundChange[],
+    call: CallOptions,
+  ): Promise<void> {
     if (found.length === 0) return;
     const entries = found.flatMap(({ before }) =>
       isEntry(before) && before.kind !== "other" ? [before.oid] : [],
@@ -267,16 +284,22 @@ export class ChangeTracker {
       : undefined;
     const committed = { contents, format: this.#tree?.format ?? "sha1", states };
     const lines: ChangeOf[] = [];
-    for (const change of found.toSorted((a, b) => (a.path < b.path ? -1 : 1))) {
+    for (const change of found) {
       const { before } = change;
-      const line = {
-        ...change,
-        before: isEntry(before) ? await stateOfEntry(before, committed) : before,
-      };
-      lines.push(line);
-      const first = this.#net.get(line.path);
-      this.#net.set(line.path, { before: first ? first.before : line.before, after: line.after });
+      lines.push({ ...change, before: isEntry(before) ? await stateOfEntry(before, committed) : before });
     }
+    // Only what an undo brings back under its former name is the run's under the new one.
+    const removed = Map.groupBy(lines, ({ before, after }) => (after === null && before?.oid) || "");
+    for (const { before: _, ...change } of moved) {
+      const { oid } = change.after ?? {};
+      if (oid && removed.get(oid)?.pop()) lines.push({ ...change, before: null });
+    }
+    lines.sort((a, b) => (a.path < b.path ? -1 : 1));
+    for (const { path, before, after } of lines)
+      this.#net.set(path, {
+        before: this.#net.has(path) ? (this.#net.get(path)?.before ?? null) : before,
+        after,
+      });
     this.#record(...lines);
   }
 

@@ -116,6 +116,33 @@ describe("undo never takes what the user had", () => {
     ]);
   });
 
+  test("a folder that the run has moved comes back, and nothing of its new name is left or unnamed", async () => {
+    await using machine = new Machine({ git: true });
+    machine.write("src/a.txt", "a\n");
+    machine.write("src/deep/b.txt", "b\n");
+    machine.commit("all");
+    machine.write("src/mine.txt", "mine\n");
+    machine.write("kept.txt", "the same\n");
+    const uuid = await played(machine, "mv src lib", "mv lib/deep deep; echo x >> lib/a.txt");
+    // Times older than the run do not make a file of the user one of it.
+    machine.write("other.txt", "the same\n");
+    const { stdout } = await machine.run(["diff", uuid, "--stat"]);
+    for (const path of ["lib/a.txt", "lib/mine.txt", "deep/b.txt", "src/a.txt"])
+      expect(stdout).toContain(path);
+    expect(await machine.run(["undo", uuid])).toMatchObject({ code: 0 });
+    const paths = ["src/a.txt", "src/deep/b.txt", "src/mine.txt", "kept.txt", "other.txt"];
+    expect(paths.map((path) => machine.read(path))).toEqual([
+      "a\n",
+      "b\n",
+      "mine\n",
+      "the same\n",
+      "the same\n",
+    ]);
+    expect(
+      ["lib/a.txt", "lib/mine.txt", "lib/deep/b.txt", "deep/b.txt"].filter((path) => machine.has(path)),
+    ).toEqual([]);
+  });
+
   test.each([
     ["at once", ["echo 'm*' >> .gitignore; echo run >> mine.txt"]],
     ["in two steps", ["echo 'm*' >> .gitignore", "echo run >> mine.txt"]],
