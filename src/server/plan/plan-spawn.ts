@@ -219,8 +219,9 @@ async function groundsOf(
   // A program of a run can't choose another base.
   const base = known.base ?? parent?.base ?? (request.base === undefined ? undefined : { ref: request.base });
   const workspace = await ports.workspaces.at({ cwd, env, trustAll, base });
-  // Before anything of that project is read, or made in it.
-  if (unit !== undefined) parent?.requireEffects({ folders: [workspace.handle.dir] });
+  // Before anything of that project is read, or made in it. A worktree has what its parent's project has.
+  if (unit !== undefined && workspace.handle.home === undefined)
+    parent?.requireEffects({ folders: [workspace.handle.dir] });
   const { sources } = workspace;
   const settings = await loadSettings(sources);
   const named = await (known.agentOf ?? loadAgent)(request.agent ?? DEFAULT_AGENT, sources);
