@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 
 /**
  * The plugin contract as one file that imports nothing. Called as a macro: the build holds its result, for a machine
- * without sources.
+ * without sources. A macro must be in another file than its caller.
  */
 export function contractSource(): string {
   const index = source("./index.ts");

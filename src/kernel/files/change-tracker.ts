@@ -295,11 +295,10 @@ export class ChangeTracker {
       if (oid && removed.get(oid)?.pop()) lines.push({ ...change, before: null });
     }
     lines.sort((a, b) => (a.path < b.path ? -1 : 1));
-    for (const { path, before, after } of lines)
-      this.#net.set(path, {
-        before: this.#net.has(path) ? (this.#net.get(path)?.before ?? null) : before,
-        after,
-      });
+    for (const { path, before, after } of lines) {
+      const first = this.#net.get(path);
+      this.#net.set(path, { before: first ? first.before : before, after });
+    }
     this.#record(...lines);
   }
 
