@@ -26,30 +26,40 @@ export const attach = streamMethod({
   async handle(payload, services, out: StreamReply<ProcRef>, caller): Promise<void> {
     const found = await findOtherRun(services, payload, caller, "followed");
     const ref = refOf(found.info);
-    const { after } = payload;
     const o = { answers: canAnswer(payload, caller) };
     // Attached before the records are read, so that no entry is missed in between.
     const channel = found.live ? services.kernel.attach(found.pid, o) : undefined;
-    const logAfter = async (n: number) => new RunLog(await recordsOf(services, found), n);
-    const send = async (entries: AsyncIterable<LogEntry>, ...others: LogEntry["kind"][]): Promise<void> => {
-      for await (const payload of entries)
-        if (!others.includes(payload.kind)) await out.send({ type: "log_entry", payload });
+    // The number of the last log entry that the client has.
+    let { after: sent = 0 } = payload;
+    let log: RunLog | undefined;
+    const catchUp = async (...others: LogEntry["kind"][]): Promise<void> => {
+      log ??= new RunLog(await recordsOf(services, found), sent);
+      for await (const entry of log.recorded()) {
+        const { n, kind } = entry;
+        if (n !== undefined && n <= sent) continue;
+        sent = n ?? sent;
+        if (!others.includes(kind)) await out.send({ type: "log_entry", payload: entry });
+      }
     };
     try {
-      let log = after === undefined ? undefined : await logAfter(after);
       await out.accept(ref);
       // Units have events of their own, and messages that are read an entry before they are recorded.
-      if (log) await send(log.recorded(), "unit");
-      let sent = 0;
+      if (payload.after !== undefined) await catchUp("unit");
+      let dropped = 0;
       const { info } = found;
       const ended = [{ event: "spawn", info } as const, { event: "complete", info } as const];
       for await (const event of channel ? until(channel, out.gone) : ended) {
-        if (channel && channel.dropped > 0) log ??= await logAfter(sent);
         const n = event.event === "log" ? event.entry.n : undefined;
-        if (log && (n !== undefined || event.event === "complete"))
-          await send(log.recorded(n), "unit", "inbox");
+        const missed = channel?.dropped ?? 0;
+        if (missed > dropped && (n !== undefined || event.event === "complete")) {
+          // All that is recorded now, in one reading: an entry that is not is sent by a later one.
+          await catchUp("unit", "inbox");
+          if (n === undefined || n <= sent) dropped = missed;
+          if (n !== undefined) continue;
+        }
+        if (n !== undefined && n <= sent) continue;
         sent = n ?? sent;
-        if (!log || n === undefined) await out.send(toStreamEvent(ref, event, channel?.dropped));
+        await out.send(toStreamEvent(ref, event, channel?.dropped));
       }
     } finally {
       channel?.end();
