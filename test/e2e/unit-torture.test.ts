@@ -1,8 +1,9 @@
 import { expect, test } from "bun:test";
+import { soak } from "../support/soak.ts";
 import { Machine } from "./support/machine.ts";
 import { unitTorture } from "./support/torture/unit-torture.ts";
 
-const KILLS = 15;
+const KILLS = soak(5, 15);
 
 test(`${KILLS} times kill -9 under runs with units: each end and each line is read once, and nothing is left`, async () => {
   await using machine = new Machine();

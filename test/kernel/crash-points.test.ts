@@ -3,6 +3,7 @@ import type { Limits } from "../../src/kernel/types.ts";
 import type { KernelHarness } from "../support/kernel.ts";
 import { type Loss, MemoryDisk, ROOT } from "../support/memory-disk.ts";
 import { seeded } from "../support/seeded.ts";
+import { soak } from "../support/soak.ts";
 import { type Conversation, LONG, live, machine, requireRight, SHORT, World } from "../support/world.ts";
 
 setDefaultTimeout(120_000);
@@ -65,13 +66,13 @@ test("a power loss at any disk operation that takes all that was not synced", as
 
 test("a kill and a power loss in a run whose conversation is compacted", async () => {
   const operations = await through([], never, LONG);
-  for (let at = 1; at <= operations; at++) {
+  for (let at = 1; at <= operations; at += soak(3, 1)) {
     await through([{ at, loss: "nothing" }], never, LONG);
     await through([{ at, loss: "unsynced" }], never, LONG);
   }
 });
 
-const SAMPLES = 150;
+const SAMPLES = soak(40, 150);
 
 test("several kills and power losses in a row that take a part and leave zeros", async () => {
   const operations = await through([], never);

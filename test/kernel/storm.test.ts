@@ -5,14 +5,15 @@ import { SyscallError } from "../../src/plugin/index.ts";
 import { settled } from "../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, silent } from "../support/kernel.ts";
 import { seeded } from "../support/seeded.ts";
+import { soak } from "../support/soak.ts";
 import { until } from "../support/until.ts";
 
 /** Spawned by PID 0, before the first of them is killed; agents spawn some more. */
-const PROCESSES = 1_000;
+const PROCESSES = soak(250, 1_000);
 const PER_TURN = 5;
-const TURNS = 800;
+const TURNS = soak(200, 800);
 /** Runs that were suspended and resumed in it, at least. */
-const GONE_ON = 20;
+const GONE_ON = soak(5, 20);
 const GROUPS = ["red", "green", "blue"];
 
 /** What a call may fail with when other calls kill its process: a refusal, and never a defect. */
@@ -227,7 +228,7 @@ function aborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-describe("1,000 processes that write to each other, spawn, and are killed at random", () => {
+describe(`${PROCESSES} processes that write to each other, spawn, and are killed at random`, () => {
   test.each([
     [1, 10_000],
     [2, 32],
