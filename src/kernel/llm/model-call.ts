@@ -155,7 +155,8 @@ export class ModelCall {
   async #run(attempt: Attempt): Promise<AttemptEnd> {
     const { charge, programCalls, options } = attempt;
     const { work } = this.#proc;
-    const end = await this.#send(attempt);
+    // A fallback that can't be recorded ends the run; the attempt is charged all the same.
+    const end = await this.#send(attempt).catch((error: unknown): AttemptEnd => ({ kind: "failed", error }));
     const settled = await this.#settle(programCalls);
     const begins = charge.isPaid;
     const answer = end.kind === "answered" ? end.answer : undefined;
