@@ -1,20 +1,19 @@
 /** The syscalls of concurrency: threads and coroutines. */
 
-import { either, onceAborted, withDeadline, withTimeout } from "../lib/cancellation.ts";
+import { either, onceAborted, withDeadline } from "../lib/cancellation.ts";
 import { type Message, SyscallError } from "../plugin/index.ts";
 import {
   type CoID,
   type CoroutineBody,
   CoroutineTask,
   type Resumed,
-  TaskTable,
+  Task,
+  Tasks,
   type Thread,
-  ThreadTask,
   type ThreadWork,
   type TID,
 } from "./concurrency/tasks.ts";
 import type { Process } from "./process/process.ts";
-import type { ResourceHolder } from "./process/resource-holder.ts";
 import type { Core } from "./tiers/core.ts";
 import type { PID } from "./types.ts";
 
@@ -44,18 +43,15 @@ const INTENT_SHOWN = 200;
  */
 export class ConcurrencyManager {
   /** Reap step 8. */
-  readonly threads: ResourceHolder;
+  readonly threads: Tasks<Task>;
   /** Reap step 9. */
-  readonly coroutines: ResourceHolder;
-
+  readonly coroutines: Tasks<CoroutineTask>;
   readonly #parts: Core;
-  readonly #threads = new Map<Process, TaskTable<ThreadTask>>();
-  readonly #coroutines = new Map<Process, TaskTable<CoroutineTask>>();
 
   constructor(parts: Core) {
     this.#parts = parts;
-    this.threads = this.#holder("threads", this.#threads);
-    this.coroutines = this.#holder("coroutines", this.#coroutines);
+    this.threads = new Tasks("thread", parts);
+    this.coroutines = new Tasks("coroutine", parts);
   }
 
   /**
@@ -63,10 +59,9 @@ export class ConcurrencyManager {
    * too many threads.
    */
   spawnThread(pid: PID, intent: string, work: ThreadWork): Promise<TID> {
-    const proc = this.#parts.table.get(pid);
-    return this.#create(proc, "SpawnThread", intent, () => {
-      const task = tableFor(this.#threads, proc, "thread").add((tid) => new ThreadTask(tid, intent));
-      task.start(work, this.#handle(proc, task));
+    return this.#create(pid, "SpawnThread", intent, (proc) => {
+      const task = this.threads.add(proc, (tid) => new Task(tid, intent));
+      task.start(() => work(this.#handle(proc, task)));
       return task;
     });
   }
@@ -78,17 +73,15 @@ export class ConcurrencyManager {
   joinThread(pid: PID, tid: TID, options: WaitOptions = {}): Promise<unknown> {
     const proc = this.#parts.table.get(pid);
     return this.#parts.debug.call(proc, "JoinThread", { tid }, async () => {
-      const task = find(this.#threads, proc, "thread", tid);
+      const task = this.threads.get(proc, tid);
       return await this.#within(proc, options, `Thread ${tid} has not ended`, (signal) => task.join(signal));
     });
   }
 
   /** The body begins with the first resume. Fails with CLOSED and EXHAUSTED as for threads. */
   spawnCoroutine(pid: PID, intent: string, body: CoroutineBody): Promise<CoID> {
-    const proc = this.#parts.table.get(pid);
-    const make = (coid: CoID): CoroutineTask => new CoroutineTask(coid, pid, intent, body);
-    return this.#create(proc, "SpawnCoroutine", intent, () =>
-      tableFor(this.#coroutines, proc, "coroutine").add(make),
+    return this.#create(pid, "SpawnCoroutine", intent, (proc) =>
+      this.coroutines.add(proc, (coid) => new CoroutineTask(coid, pid, intent, body)),
     );
   }
 
@@ -99,26 +92,21 @@ export class ConcurrencyManager {
    */
   resumeCoroutine(pid: PID, coid: CoID, value?: unknown, options: WaitOptions = {}): Promise<Resumed> {
     const proc = this.#parts.table.get(pid);
-    return this.#parts.debug.call(
-      proc,
-      "ResumeCoroutine",
-      { coid },
-      async () => {
-        const task = find(this.#coroutines, proc, "coroutine", coid);
-        options.signal?.throwIfAborted();
-        return await this.#within(proc, options, `Coroutine ${coid} has not yielded`, (signal) =>
-          task.resume(value, signal),
-        );
-      },
-      ({ done }) => ({ done }),
-    );
+    const resume = async (): Promise<Resumed> => {
+      const task = this.coroutines.get(proc, coid);
+      options.signal?.throwIfAborted();
+      const late = `Coroutine ${coid} has not yielded`;
+      return await this.#within(proc, options, late, (signal) => task.resume(value, signal));
+    };
+    return this.#parts.debug.call(proc, "ResumeCoroutine", { coid }, resume, ({ done }) => ({ done }));
   }
 
   /** Makes a task, which is cancelled when the process must stop. Returns its id. */
-  #create(proc: Process, syscall: string, intent: string, make: () => Task): Promise<number> {
+  #create(pid: PID, syscall: string, intent: string, make: (proc: Process) => Task): Promise<number> {
+    const proc = this.#parts.table.get(pid);
     const spawn = (): number => {
       assertRuns(proc);
-      const task = make();
+      const task = make(proc);
       const ignore = onceAborted(proc.signal, () => task.cancel(proc.signal.reason));
       void task.ended.then(ignore);
       return task.id;
@@ -128,7 +116,7 @@ export class ConcurrencyManager {
   }
 
   /** The thread as its work sees it. */
-  #handle(proc: Process, { id, intent, signal }: ThreadTask): Thread {
+  #handle(proc: Process, { id, intent, signal }: Task): Thread {
     const { ctx } = this.#parts;
     return {
       tid: id,
@@ -158,62 +146,6 @@ export class ConcurrencyManager {
     if (timeoutMs === undefined) return wait(stop);
     return withDeadline(proc.clock, stop, timeoutMs, `${what} within ${timeoutMs} ms.`, wait);
   }
-
-  #holder<T extends Task>(what: string, tables: Map<Process, TaskTable<T>>): ResourceHolder {
-    return {
-      clear: async (proc) => {
-        const table = tables.get(proc);
-        if (!table) return;
-        try {
-          await this.#end(proc, what, table.live());
-        } finally {
-          tables.delete(proc);
-        }
-      },
-      get size() {
-        return [...tables.values()].reduce((sum, table) => sum + table.size, 0);
-      },
-    };
-  }
-
-  /** Cancels them and waits for their end, at most for the grace. */
-  async #end(proc: Process, what: string, tasks: readonly Task[]): Promise<void> {
-    if (tasks.length === 0) return;
-    const reason = new SyscallError("CANCELLED", `Process ${proc.pid} has ended.`);
-    for (const task of tasks) task.cancel(reason);
-    const { grace } = proc.spec.opts.limits;
-    await withTimeout(this.#parts.clock, grace, Promise.all(tasks.map((task) => task.ended)));
-    const deaf = tasks.filter((task) => task.live);
-    if (deaf.length === 0) return;
-    const names = deaf.map(({ intent }) => JSON.stringify(intent.slice(0, INTENT_SHOWN))).join(", ");
-    this.#parts.warn(
-      `PID ${proc.pid}`,
-      `${deaf.length} of its ${what} did not end within ${grace} ms of their cancellation and were given up: ${names}`,
-    );
-    for (const task of deaf) task.giveUp();
-  }
-}
-
-type Task = ThreadTask | CoroutineTask;
-
-/** The threads or coroutines of a process; made with its first one. */
-function tableFor<T extends Task>(
-  tables: Map<Process, TaskTable<T>>,
-  proc: Process,
-  what: string,
-): TaskTable<T> {
-  const table = tables.get(proc) ?? new TaskTable<T>(what);
-  tables.set(proc, table);
-  return table;
-}
-
-function find<T extends Task>(
-  tables: Map<Process, TaskTable<T>>,
-  proc: Process,
-  what: string,
-  id: number,
-): T {
-  return (tables.get(proc) ?? new TaskTable<T>(what)).get(id);
 }
 
 function assertRuns(proc: Process): void {

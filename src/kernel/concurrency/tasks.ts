@@ -1,7 +1,10 @@
-/** The threads and coroutines of a process, and their table. */
+/** The threads and coroutines of processes. */
 
-import { onceAborted, orAborted } from "../../lib/cancellation.ts";
+import { onceAborted, orAborted, withTimeout } from "../../lib/cancellation.ts";
 import { type Message, SyscallError } from "../../plugin/index.ts";
+import type { Process } from "../process/process.ts";
+import type { ResourceHolder } from "../process/resource-holder.ts";
+import type { Core } from "../tiers/core.ts";
 import type { PID } from "../types.ts";
 
 export type TID = number;
@@ -23,76 +26,6 @@ export interface Thread {
 }
 
 export type ThreadWork = (thread: Thread) => unknown;
-
-type Outcome = { value: unknown } | { error: unknown };
-
-/** A thread: its work, its signal and its result. */
-export class ThreadTask {
-  readonly id: TID;
-  readonly intent: string;
-  readonly #abort = new AbortController();
-  readonly #ended = Promise.withResolvers<Outcome>();
-  #live = true;
-  #wasRead = false;
-
-  constructor(id: TID, intent: string) {
-    this.id = id;
-    this.intent = intent;
-  }
-
-  get signal(): AbortSignal {
-    return this.#abort.signal;
-  }
-
-  get live(): boolean {
-    return this.#live;
-  }
-
-  get wasRead(): boolean {
-    return this.#wasRead;
-  }
-
-  /** Resolves when the work has ended or was given up; it never rejects. */
-  get ended(): Promise<unknown> {
-    return this.#ended.promise;
-  }
-
-  /** The work begins after its maker has got the id, and not at all when it is cancelled before. */
-  start(work: ThreadWork, thread: Thread): void {
-    Promise.resolve()
-      .then(() => {
-        this.signal.throwIfAborted();
-        return work(thread);
-      })
-      .then(
-        (value) => this.#end({ value }),
-        (error: unknown) => this.#end({ error }),
-      );
-  }
-
-  /** The result of the work, for any number of joiners; rejects with the signal's reason if that comes first. */
-  async join(signal: AbortSignal): Promise<unknown> {
-    const outcome = await orAborted(this.#ended.promise, signal);
-    this.#wasRead = true;
-    if ("error" in outcome) throw outcome.error;
-    return outcome.value;
-  }
-
-  cancel(reason: unknown): void {
-    if (this.live) this.#abort.abort(reason);
-  }
-
-  /** Stops waiting for a thread that ignores its cancellation. */
-  giveUp(): void {
-    const message = `Thread ${this.id} ignored its cancellation and was given up.`;
-    this.#end({ error: new SyscallError("CANCELLED", message) });
-  }
-
-  #end(outcome: Outcome): void {
-    this.#live = false;
-    this.#ended.resolve(outcome);
-  }
-}
 
 export type CoID = number;
 
@@ -119,31 +52,20 @@ export interface Resumed {
   done: boolean;
 }
 
-/** Characters of a value in an error. */
-const SHOWN = 200;
+type Outcome = { value: unknown } | { error: unknown };
 
-/** A coroutine. The coroutine and its caller take turns: while one runs, the other waits. */
-export class CoroutineTask {
-  readonly id: CoID;
+/** Work of a process that ends by itself, after its cancellation, or when it is given up: a thread. */
+export class Task {
+  readonly id: number;
   readonly intent: string;
-  readonly #body: CoroutineBody;
-  readonly #self: Coroutine;
   readonly #abort = new AbortController();
-  readonly #ended = Promise.withResolvers<void>();
-  #state: "new" | "waiting" | "running" | "ended" = "new";
-  /** The caller that resumed it last, while it runs. */
-  #resumer: PromiseWithResolvers<Resumed> | undefined;
-  /** Resolves the wait of the coroutine in `yield`. */
-  #waiting: PromiseWithResolvers<unknown> | undefined;
-  /** The error for resumes after the end. */
-  #howItEnded = "";
+  readonly #ended = Promise.withResolvers<Outcome>();
+  #live = true;
+  #wasRead = false;
 
-  constructor(id: CoID, pid: PID, intent: string, body: CoroutineBody) {
+  constructor(id: number, intent: string) {
     this.id = id;
     this.intent = intent;
-    this.#body = body;
-    const { signal } = this.#abort;
-    this.#self = { coid: id, pid, intent, signal, yield: (value) => this.#yield(value) };
   }
 
   get signal(): AbortSignal {
@@ -151,16 +73,69 @@ export class CoroutineTask {
   }
 
   get live(): boolean {
-    return this.#state !== "ended";
+    return this.#live;
   }
 
+  /** It has ended, and its result was read. */
   get wasRead(): boolean {
-    return !this.live;
+    return this.#wasRead;
   }
 
-  /** Resolves when the body has ended or was given up; it never rejects. */
-  get ended(): Promise<void> {
+  /** Resolves when the work has ended or was given up; it never rejects. */
+  get ended(): Promise<unknown> {
     return this.#ended.promise;
+  }
+
+  /** The work begins after its maker has got the id, and not at all when it is cancelled before. */
+  start(work: () => unknown): void {
+    Promise.resolve()
+      .then(() => {
+        this.signal.throwIfAborted();
+        return work();
+      })
+      .then(
+        (value) => this.end({ value }),
+        (error: unknown) => this.end({ error }),
+      );
+  }
+
+  /** The result of the work, for any number of joiners; rejects with the signal's reason if that comes first. */
+  async join(signal: AbortSignal): Promise<unknown> {
+    const outcome = await orAborted(this.#ended.promise, signal);
+    this.#wasRead = true;
+    if ("error" in outcome) throw outcome.error;
+    return outcome.value;
+  }
+
+  cancel(reason: unknown): void {
+    if (this.live) this.#abort.abort(reason);
+  }
+
+  end(outcome: Outcome): void {
+    this.#live = false;
+    this.#ended.resolve(outcome);
+  }
+}
+
+/** A coroutine. It and its resumers take turns: it runs from a resume to its next yield. */
+export class CoroutineTask extends Task {
+  readonly #body: CoroutineBody;
+  readonly #self: Coroutine;
+  #hasBegun = false;
+  /** The caller that gets its next value. */
+  #resumer: PromiseWithResolvers<Resumed> | undefined;
+  /** Its wait in `yield`. */
+  #waiting: PromiseWithResolvers<unknown> | undefined;
+  #howItEnded = "";
+
+  constructor(id: CoID, pid: PID, intent: string, body: CoroutineBody) {
+    super(id, intent);
+    this.#body = body;
+    this.#self = { coid: id, pid, intent, signal: this.signal, yield: (value) => this.#yield(value) };
+  }
+
+  override get wasRead(): boolean {
+    return !this.live;
   }
 
   /**
@@ -168,20 +143,19 @@ export class CoroutineTask {
    * deadlock. If the signal aborts first, the coroutine is cancelled, because its answer would have no receiver.
    */
   async resume(value: unknown, signal: AbortSignal): Promise<Resumed> {
-    if (this.#state === "ended") {
-      throw new SyscallError("CLOSED", `Coroutine ${this.id} has ended: ${this.#howItEnded}.`);
-    }
-    if (this.signal.aborted) throw this.signal.reason;
-    if (this.#state === "running") {
-      throw new SyscallError(
-        "INVALID",
-        `Coroutine ${this.id} runs: it can be resumed when it has yielded, and not by itself.`,
-      );
+    if (!this.live) throw new SyscallError("CLOSED", `Coroutine ${this.id} has ended: ${this.#howItEnded}.`);
+    this.signal.throwIfAborted();
+    const waiting = this.#waiting;
+    if (this.#hasBegun && !waiting) {
+      const message = `Coroutine ${this.id} runs: it can be resumed when it has yielded, and not by itself.`;
+      throw new SyscallError("INVALID", message);
     }
     const resumer = Promise.withResolvers<Resumed>();
     this.#resumer = resumer;
-    if (this.#state === "new") this.#start(value);
-    else this.#continue(value);
+    this.#waiting = undefined;
+    if (waiting) waiting.resolve(value);
+    else this.start(() => this.#body(this.#self, value));
+    this.#hasBegun = true;
     const ignore = onceAborted(signal, () => {
       if (this.#resumer === resumer) this.cancel(signal.reason);
     });
@@ -193,91 +167,48 @@ export class CoroutineTask {
   }
 
   /** Ends it because it will not be resumed any more: its wait and its resumer's fail with the reason. */
-  cancel(reason: unknown): void {
-    if (!this.live || this.signal.aborted) return;
-    this.#abort.abort(reason);
+  override cancel(reason: unknown): void {
+    if (this.signal.aborted) return;
+    super.cancel(reason);
     this.#resumer?.reject(reason);
     this.#resumer = undefined;
-    if (this.#state === "new") this.#end("it was cancelled before it began");
-    else this.#waiting?.reject(reason);
+    this.#waiting?.reject(reason);
     this.#waiting = undefined;
+    if (!this.#hasBegun) this.end({ error: reason });
   }
 
-  /** Stops waiting for a coroutine that ignores its cancellation. */
-  giveUp(): void {
-    this.#end("it ignored its cancellation");
-  }
-
-  #start(input: unknown): void {
-    this.#state = "running";
-    Promise.resolve()
-      .then(() => {
-        this.signal.throwIfAborted();
-        return this.#body(this.#self, input);
-      })
-      .then(
-        (value) => this.#finish(value),
-        (error: unknown) => this.#fail(error),
-      );
-  }
-
-  #continue(value: unknown): void {
-    this.#state = "running";
-    this.#waiting?.resolve(value);
-    this.#waiting = undefined;
+  override end(outcome: Outcome): void {
+    if ("error" in outcome) this.#resumer?.reject(outcome.error);
+    else this.#resumer?.resolve({ value: outcome.value, done: true });
+    this.#resumer = undefined;
+    this.#howItEnded =
+      "error" in outcome ? `it failed: ${String(outcome.error)}` : `its result was ${shown(outcome.value)}`;
+    super.end(outcome);
   }
 
   #yield(value: unknown): Promise<unknown> {
     const waiting = Promise.withResolvers<unknown>();
     // A body need not await its own yield.
     waiting.promise.catch(() => undefined);
-    if (this.signal.aborted) {
-      waiting.reject(this.signal.reason);
-    } else if (this.#state !== "running") {
-      waiting.reject(
-        new SyscallError("INVALID", `Coroutine ${this.id} waits in a yield: await it before the next one.`),
-      );
+    if (this.signal.aborted) waiting.reject(this.signal.reason);
+    else if (this.#waiting || !this.live) {
+      const message = `Coroutine ${this.id} waits in a yield: await it before the next one.`;
+      waiting.reject(new SyscallError("INVALID", message));
     } else {
-      this.#state = "waiting";
       this.#waiting = waiting;
       this.#resumer?.resolve({ value, done: false });
       this.#resumer = undefined;
     }
     return waiting.promise;
   }
-
-  #finish(value: unknown): void {
-    this.#resumer?.resolve({ value, done: true });
-    this.#end(`its result was ${shown(value)}`);
-  }
-
-  #fail(error: unknown): void {
-    this.#resumer?.reject(error);
-    this.#end(`it failed: ${String(error)}`);
-  }
-
-  #end(how: string): void {
-    if (!this.live) return;
-    this.#state = "ended";
-    this.#resumer = undefined;
-    this.#waiting = undefined;
-    this.#howItEnded = how;
-    this.#ended.resolve();
-  }
 }
 
-/** The beginning of a value as text. */
+/** Characters of a value in an error. */
+const SHOWN = 200;
+
 function shown(value: unknown): string {
   const text = typeof value === "string" ? JSON.stringify(value.slice(0, SHOWN)) : String(value);
   return text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text;
-}
-
-/** What the table needs of a thread or a coroutine. */
-interface Task {
-  /** The task has not ended. */
-  readonly live: boolean;
-  /** The task has ended, and its result was read. */
-  readonly wasRead: boolean;
 }
 
 /** Maximum live tasks of one process. */
@@ -285,59 +216,82 @@ const MAX_LIVE = 256;
 /** Ended tasks count too: their results can be read until the reap. */
 const MAX_KEPT = 1024;
 
-/** The threads or the coroutines of one process, by ids that only grow. */
-export class TaskTable<T extends Task> {
-  readonly #tasks = new Map<number, T>();
+/** The threads, or the coroutines, of each process, by ids that only grow. */
+export class Tasks<T extends Task> implements ResourceHolder {
   readonly #what: string;
-  #next = 1;
+  readonly #parts: Pick<Core, "clock" | "warn">;
+  readonly #of = new Map<Process, { last: number; tasks: Map<number, T> }>();
 
   /** `what` is their name in errors: "thread". */
-  constructor(what: string) {
+  constructor(what: string, parts: Pick<Core, "clock" | "warn">) {
     this.#what = what;
+    this.#parts = parts;
   }
 
   get size(): number {
-    return this.#tasks.size;
+    return this.#of.values().reduce((sum, { tasks }) => sum + tasks.size, 0);
   }
 
   /** Fails with EXHAUSTED if too many run, or too many have ended with unread results. */
-  add(make: (id: number) => T): T {
-    this.#makeRoom();
-    const id = this.#next++;
-    const task = make(id);
-    this.#tasks.set(id, task);
+  add(proc: Process, make: (id: number) => T): T {
+    const own = this.#of.get(proc) ?? { last: 0, tasks: new Map() };
+    this.#of.set(proc, own);
+    this.#makeRoom(own.tasks);
+    const task = make(++own.last);
+    own.tasks.set(task.id, task);
     return task;
   }
 
-  get(id: number): T {
-    const task = this.#tasks.get(id);
+  get(proc: Process, id: number): T {
+    const { last, tasks } = this.#of.get(proc) ?? { last: 0, tasks: undefined };
+    const task = tasks?.get(id);
     if (task) return task;
     const why =
-      id >= 1 && id < this.#next
+      id >= 1 && id <= last
         ? `is forgotten: only ${MAX_KEPT} are kept, and its result was read`
-        : `does not exist; ${this.#next - 1} were made`;
+        : `does not exist; ${last} were made`;
     throw new SyscallError("NOT_FOUND", `In this process ${this.#what} ${id} ${why}.`);
   }
 
-  live(): T[] {
-    return [...this.#tasks.values()].filter((task) => task.live);
+  /** Cancels those of a process and waits for their end, at most for the grace. */
+  async clear(proc: Process): Promise<void> {
+    const live = liveOf(this.#of.get(proc)?.tasks);
+    if (live.length > 0) await this.#end(proc, live);
+    this.#of.delete(proc);
   }
 
-  #makeRoom(): void {
-    if (this.live().length >= MAX_LIVE) {
-      throw new SyscallError(
-        "EXHAUSTED",
-        `The process has ${MAX_LIVE} ${this.#what}s, the maximum. Wait for one to end.`,
-      );
+  async #end(proc: Process, live: readonly T[]): Promise<void> {
+    const { clock, warn } = this.#parts;
+    const { grace } = proc.spec.opts.limits;
+    const reason = new SyscallError("CANCELLED", `Process ${proc.pid} has ended.`);
+    for (const task of live) task.cancel(reason);
+    await withTimeout(clock, grace, Promise.all(live.map((task) => task.ended)));
+    const deaf = live.filter((task) => task.live);
+    if (deaf.length === 0) return;
+    const names = deaf.map(({ intent }) => JSON.stringify(intent.slice(0, SHOWN))).join(", ");
+    warn(
+      `PID ${proc.pid}`,
+      `${deaf.length} of its ${this.#what}s did not end within ${grace} ms of their cancellation and were given up: ${names}`,
+    );
+    for (const task of deaf) {
+      const message = `The ${this.#what} ${task.id} ignored its cancellation and was given up.`;
+      task.end({ error: new SyscallError("CANCELLED", message) });
     }
-    if (this.#tasks.size < MAX_KEPT) return;
-    const oldest = [...this.#tasks].find(([, task]) => task.wasRead);
-    if (!oldest) {
-      throw new SyscallError(
-        "EXHAUSTED",
-        `The process keeps ${MAX_KEPT} ${this.#what}s, and no result of an ended one was read. Read some results first.`,
-      );
-    }
-    this.#tasks.delete(oldest[0]);
   }
+
+  #makeRoom(tasks: Map<number, T>): void {
+    if (liveOf(tasks).length >= MAX_LIVE) {
+      const message = `The process has ${MAX_LIVE} ${this.#what}s, the maximum. Wait for one to end.`;
+      throw new SyscallError("EXHAUSTED", message);
+    }
+    if (tasks.size < MAX_KEPT) return;
+    const oldest = tasks.values().find((task) => task.wasRead);
+    if (oldest) return void tasks.delete(oldest.id);
+    const message = `The process keeps ${MAX_KEPT} ${this.#what}s, and no result of an ended one was read. Read some results first.`;
+    throw new SyscallError("EXHAUSTED", message);
+  }
+}
+
+function liveOf<T extends Task>(tasks: ReadonlyMap<number, T> = new Map()): T[] {
+  return [...tasks.values()].filter((task) => task.live);
 }
