@@ -7,7 +7,6 @@ import type { RunOutcome } from "../process/verdict.ts";
 import type { ExitStatus, PID } from "../types.ts";
 import { type Ask, type SupervisorParts, startChild, stopChild } from "./child-process.ts";
 import { endingError, pausedError, startError, tooManyError, unknownChildError } from "./faults.ts";
-import { Journal } from "./journal.ts";
 import { RestartDelays, rulesFor } from "./restart-policy.ts";
 import { type PendingRestart, RestartSchedule } from "./restart-schedule.ts";
 import {
@@ -39,7 +38,6 @@ export class Supervisor {
   readonly #proc: Process;
   readonly #spec: SupervisorSpec;
   readonly #parts: SupervisorParts;
-  readonly #journal: Journal;
   readonly #slots: readonly Slot[];
   readonly #schedule: RestartSchedule;
   readonly #work: Work[] = [];
@@ -53,7 +51,6 @@ export class Supervisor {
     this.#proc = proc;
     this.#spec = spec;
     this.#parts = parts;
-    this.#journal = new Journal(proc, parts);
     const rules = rulesFor(spec);
     const delays = { ...rules, backoff: spec.backoff ?? rules.backoff };
     this.#slots = spec.children.map((child) =>
@@ -180,11 +177,10 @@ export class Supervisor {
   async #startAll(): Promise<SyscallError | undefined> {
     const { name, strategy, intensity, periodMs } = this.#spec;
     const args = { name, strategy, intensity, period_ms: periodMs, children: this.#ids() };
-    return failureOf(
-      this.#journal.began(args, async () => {
-        for (const slot of this.#slots) await this.#start(slot);
-      }),
-    );
+    const start = async (): Promise<void> => {
+      for (const slot of this.#slots) await this.#start(slot);
+    };
+    return failureOf(this.#record("SpawnSupervisor", args, start, () => this.#proc.pid));
   }
 
   /** Starts a child, or throws an error that names it. */
@@ -192,11 +188,12 @@ export class Supervisor {
     await this.#proc.gate();
     if (this.#parts.drain.isOn) await this.#parts.drain.waitForSuspend(this.#proc);
     if (this.#proc.stopped) throw endingError(this.#proc.pid);
-    const proc = await this.#journal.started(slot.spec.id, () =>
+    const { id } = slot.spec;
+    const start = (): Promise<Process> =>
       startChild(this.#parts, this.#proc, slot.spec).catch((thrown: unknown) => {
-        throw startError(this.#spec.name, slot.spec.id, thrown);
-      }),
-    );
+        throw startError(this.#spec.name, id, thrown);
+      });
+    const proc = await this.#record("SupervisorStart", { child: id }, start, ({ pid }) => pid);
     slot.starts++;
     this.#attach(slot, proc);
   }
@@ -215,7 +212,7 @@ export class Supervisor {
     const slot = this.#waitingFor(proc.uuid);
     if (!slot) return;
     this.#attach(slot, proc);
-    await this.#journal.resumed(slot.spec.id, proc.pid);
+    await this.#note("SupervisorStart", { child: slot.spec.id, suspended: true }, proc.pid);
   }
 
   async #endSuspended(uuid: string, exit: ExitStatus): Promise<boolean> {
@@ -241,7 +238,7 @@ export class Supervisor {
     const final = notRestarted(slot, exit);
     if (!final) return await this.#recover(slot, pid, exit);
     slot.state = final.state;
-    await this.#journal.decided(slot.spec.id, pid, exit, final.because);
+    await this.#decided(slot, pid, exit, final.because);
     return true;
   }
 
@@ -254,14 +251,14 @@ export class Supervisor {
     const clean = exit?.code === 0;
     const upMs = exit ? this.#parts.clock.monotonic() - slot.startedAt : 0;
     const delayMs = this.#schedule.onExit(slot, clean, upMs);
+    const { intensity, periodMs } = this.#spec;
     if (delayMs === null) {
-      await this.#journal.decided(slot.spec.id, pid, exit, "one restart too many");
-      await this.#journal.gaveUp(this.#spec);
+      await this.#decided(slot, pid, exit, "one restart too many");
+      await this.#note("SupervisorGiveUp", { intensity, period_ms: periodMs }, "max_restarts_exceeded");
       return false;
     }
-    const { intensity, periodMs } = this.#spec;
     const used = `${this.#schedule.count} of ${intensity} in ${periodMs} ms`;
-    await this.#journal.decided(slot.spec.id, pid, exit, `restart in ${Math.round(delayMs)} ms (${used})`);
+    await this.#decided(slot, pid, exit, `restart in ${Math.round(delayMs)} ms (${used})`);
     for (const member of this.#group(slot).reverse()) {
       if (await this.#stop(member, "terminate")) member.state = stateAfterStop(member);
     }
@@ -284,7 +281,7 @@ export class Supervisor {
   /** Stops at the first child that does not start, which counts as a new failure. */
   async #startGroup({ slot }: PendingRestart): Promise<{ failure?: SyscallError; tooMany?: boolean }> {
     const down = this.#group(slot).filter(startsWithGroup);
-    await this.#journal.restarting(down.map(({ spec }) => spec.id));
+    await this.#note("SupervisorRestart", { children: down.map(({ spec }) => spec.id) });
     for (const next of down) {
       const failure = await failureOf(this.#start(next));
       if (this.#proc.stopped) return { failure: endingError(this.#proc.pid) };
@@ -305,7 +302,7 @@ export class Supervisor {
 
   /** If the start fails, a child that had run is restarted as after a failure; an ended one stays ended. */
   async #startAnew(slot: Slot): Promise<{ failure?: SyscallError; tooMany?: boolean }> {
-    await this.#journal.restarting([slot.spec.id]);
+    await this.#note("SupervisorRestart", { children: [slot.spec.id] });
     const ran = await this.#stop(slot, "terminate");
     if (ran) slot.state = stateAfterStop(slot);
     const failure = await failureOf(this.#start(slot));
@@ -325,8 +322,11 @@ export class Supervisor {
     const { proc } = slot;
     if (!proc) return false;
     const shutdown = shutdownOf(slot.spec);
-    const { exit } = await this.#journal.stopped(slot.spec.id, proc.pid, shutdown, () =>
-      stopChild(this.#parts, this.#proc, proc, { shutdown, ask, hurry: this.#hurry.promise }),
+    const { exit } = await this.#record(
+      "SupervisorStop",
+      { child: slot.spec.id, pid: proc.pid, shutdown },
+      () => stopChild(this.#parts, this.#proc, proc, { shutdown, ask, hurry: this.#hurry.promise }),
+      (end) => `${end.exit.reason}${end.killed ? ", it had to be killed" : ""}`,
     );
     this.#detach(slot, proc, exit);
     return true;
@@ -339,6 +339,45 @@ export class Supervisor {
     const { family } = this.#proc;
     family.remove(proc.pid);
     family.results.splice(0, family.results.length - RESULTS_KEPT);
+  }
+
+  /** Records an end or a failed start, and the decision that follows. */
+  #decided(slot: Slot, pid: PID | null, exit: ExitStatus | null, decision: string): Promise<void> {
+    const args = {
+      child: slot.spec.id,
+      pid,
+      exit_code: exit?.code ?? null,
+      exit_reason: exit?.reason ?? null,
+    };
+    return this.#note("SupervisorExit", args, decision);
+  }
+
+  #note(syscall: string, args: Record<string, unknown>, result?: unknown): Promise<void> {
+    return this.#record(
+      syscall,
+      args,
+      () => undefined,
+      () => result,
+    );
+  }
+
+  /** Records what it did and why in its own record: at once, because a supervisor has no steps. Rethrows the error. */
+  async #record<T>(
+    syscall: string,
+    args: Record<string, unknown>,
+    run: () => Promise<T> | T,
+    result: (value: T) => unknown,
+  ): Promise<T> {
+    const { debug, warn } = this.#parts;
+    try {
+      return await debug.call(this.#proc, syscall, args, run, result);
+    } finally {
+      try {
+        this.#proc.record.flush();
+      } catch (thrown) {
+        warn(`PID ${this.#proc.pid}`, `its last events are not on disk yet: ${String(thrown)}`);
+      }
+    }
   }
 
   /** Cancels pending restarts and rejects requested ones. */
