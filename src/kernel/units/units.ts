@@ -69,9 +69,8 @@ interface Owned {
 
 export class Units implements ResourceHolder {
   readonly #ports: UnitsPorts;
-  readonly #owned = new Map<Process, Owned>();
-  /** Units that continue while their run is suspended, by the run's UUID. */
-  readonly #parked = new Map<string, Owned>();
+  /** By the run's UUID: the units of a parked run go on without a process. */
+  readonly #owned = new Map<string, Owned>();
   /** Live units that drivers run, by their ids. */
   readonly #driverUnits = new Map<string, DriverUnit>();
 
@@ -80,26 +79,26 @@ export class Units implements ResourceHolder {
   }
 
   get size(): number {
-    return this.#owned.size + this.#parked.size;
+    return this.#owned.size;
   }
 
   /** Whether units live, or a signal of one is not in the inbox yet. */
   isBusy(proc: Process): boolean {
-    const owned = this.#owned.get(proc);
+    const owned = this.#of(proc);
     if (!owned) return false;
     return owned.starting > 0 || holding(owned) > 0 || owned.outbox.busy;
   }
 
   /** Whether the run can be suspended while its units go on: all are programs, and a waker resumes it. */
   canPark(proc: Process): boolean {
-    const owned = this.#owned.get(proc);
+    const owned = this.#of(proc);
     if (!owned || proc.spec.wakes !== true || owned.starting > 0 || owned.outbox.busy) return false;
     return owned.state.snapshot().every((unit) => childOf(unit) === undefined) && holding(owned) > 0;
   }
 
   /** Whether units of a suspended run go on, and none has reported anything. */
   isParked(uuid: string): boolean {
-    const owned = this.#ofRun(uuid);
+    const owned = this.#owned.get(uuid);
     return owned !== undefined && owned.state.len() > 0 && !owned.outbox.busy;
   }
 
@@ -158,7 +157,7 @@ export class Units implements ResourceHolder {
 
   /** Undefined for one that has ended. */
   #registered(proc: Process, id: string): DriverUnit | undefined {
-    return this.#owned.get(proc)?.state.get(id) && this.#driverUnits.get(id);
+    return this.#of(proc)?.state.get(id) && this.#driverUnits.get(id);
   }
 
   /** Returns how many commands of a process's calls go to the background now. */
@@ -199,7 +198,7 @@ export class Units implements ResourceHolder {
 
   /** The children that run as units: their failures are none of their parent. */
   agents(proc: Process): ReadonlySet<string> {
-    return this.#owned.get(proc)?.agents ?? new Set();
+    return this.#of(proc)?.agents ?? new Set();
   }
 
   /**
@@ -246,10 +245,8 @@ export class Units implements ResourceHolder {
 
   /** The units of a run that was parked belong to its new process. */
   #takeOver(proc: Process): Owned | undefined {
-    const owned = this.#parked.get(proc.uuid);
+    const owned = this.#owned.get(proc.uuid);
     if (!owned) return undefined;
-    this.#parked.delete(proc.uuid);
-    this.#owned.set(proc, owned);
     owned.proc = proc;
     owned.parked = false;
     return owned;
@@ -321,21 +318,22 @@ export class Units implements ResourceHolder {
 
   /** The process that owns a unit; of a parked run, its last. Fails with NOT_FOUND if there is none. */
   ownerOf(id: string): Process {
-    const all = [...this.#owned.values(), ...this.#parked.values()];
-    const owner = all.find(({ state, ended }) => state.get(id) !== undefined || ended.has(id));
+    const owner = this.#owned
+      .values()
+      .find(({ state, ended }) => state.get(id) !== undefined || ended.has(id));
     if (!owner) throw daemonNotFound(id);
     return owner.proc;
   }
 
   /** The live units of a run, also of a parked one. */
   ofRun(uuid: string, filter?: { terminal?: boolean }): DaemonSnapshot[] {
-    const owned = this.#ofRun(uuid);
+    const owned = this.#owned.get(uuid);
     return owned ? this.list(owned.proc, filter) : [];
   }
 
   /** Calls `f` when no unit lives and every signal is in the inbox. */
   onIdle(proc: Process, f: (() => void) | undefined): void {
-    const owned = this.#owned.get(proc);
+    const owned = this.#of(proc);
     if (owned) owned.onIdle = f;
   }
 
@@ -375,7 +373,7 @@ export class Units implements ResourceHolder {
 
   /** Ends all units of a process, and resolves when their ends are recorded. */
   async end(proc: Process): Promise<void> {
-    const owned = this.#owned.get(proc);
+    const owned = this.#of(proc);
     if (!owned) return;
     if (waitsForUnit(proc.stopped)) {
       // The agent reads after the resume that they were killed.
@@ -392,33 +390,32 @@ export class Units implements ResourceHolder {
 
   /** Units of a run that waits for one go on without a process. */
   clear(proc: Process): void {
-    const owned = this.#owned.get(proc);
-    this.#owned.delete(proc);
+    const owned = this.#of(proc);
     if (!owned) return;
     owned.parked = waitsForUnit(proc.exit) && owned.state.len() > 0;
-    if (owned.parked) this.#parked.set(proc.uuid, owned);
-    else void owned.outbox.hold().then(() => endAll(owned));
-    if (owned.parked && owned.outbox.busy) this.#ports.reported(proc.uuid);
+    if (!owned.parked) {
+      this.#owned.delete(proc.uuid);
+      void owned.outbox.hold().then(() => endAll(owned));
+    } else if (owned.outbox.busy) this.#ports.reported(proc.uuid);
   }
 
   /** A suspended run waits for its units no longer: ends them. */
   async endParked(uuid: string): Promise<void> {
-    const owned = this.#parked.get(uuid);
-    this.#parked.delete(uuid);
-    if (owned) await endAll(owned);
+    const owned = this.#owned.get(uuid);
+    if (!owned?.parked) return;
+    this.#owned.delete(uuid);
+    await endAll(owned);
   }
 
+  /** Undefined for the new process of a parked run that has not taken its units over. */
   #of(proc: Process): Owned | undefined {
-    return this.#owned.get(proc) ?? this.#parked.get(proc.uuid);
-  }
-
-  #ofRun(uuid: string): Owned | undefined {
-    return this.#parked.get(uuid) ?? [...this.#owned.values()].find(({ proc }) => proc.uuid === uuid);
+    const owned = this.#owned.get(proc.uuid);
+    return owned?.proc === proc ? owned : undefined;
   }
 
   #requireRoom(proc: Process): void {
     const most = proc.spec.opts.limits.live_units;
-    const owned = this.#owned.get(proc);
+    const owned = this.#of(proc);
     const live = (owned?.state.len() ?? 0) + (owned?.starting ?? 0);
     if (most === null || live < most) return;
     throw new SyscallError(
@@ -428,7 +425,7 @@ export class Units implements ResourceHolder {
   }
 
   #ownedBy(proc: Process): Owned {
-    const known = this.#owned.get(proc);
+    const known = this.#of(proc);
     if (known) return known;
     const { clock, inboxes, reported, warn } = this.#ports;
     const state = new DaemonState(() => (owned.parked ? reported(owned.proc.uuid) : owned.outbox.wake()));
@@ -449,7 +446,7 @@ export class Units implements ResourceHolder {
       agents: new Set(),
     };
     state.subscribe((change) => this.#ports.emit(owned.proc, change));
-    this.#owned.set(proc, owned);
+    this.#owned.set(proc.uuid, owned);
     return owned;
   }
 
