@@ -400,12 +400,8 @@ export class Asks {
     for (const waiting of this.#open.all()) {
       const { proc: other, ask, grant } = waiting;
       if (!ask.call || !grant || waiting.isSettled) continue;
-      const { opened } = ask.call;
-      const asked =
-        opened === undefined
-          ? other.permissions.asks(grant.call)
-          : other.permissions.asksForOpened({ ...grant.call, opened }, []);
-      if (asked === null) this.#open.settle(waiting, { by: "rule", answers: [YES], via });
+      if (other.permissions.asks({ ...grant.call, opened: ask.call.opened }) === null)
+        this.#open.settle(waiting, { by: "rule", answers: [YES], via });
     }
   }
 

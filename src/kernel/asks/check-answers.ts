@@ -38,10 +38,7 @@ export function checkRules(
   if (rules.length === 0) return;
   permissions.rules(rules);
   const then = permissions.allowAlways(rules, "run");
-  const opened = call?.opened;
-  const left =
-    asked && (opened === undefined ? then.asks(asked) : then.asksForOpened({ ...asked, opened }, []));
-  if (!left) return;
+  if (!asked || !then.asks({ ...asked, opened: call?.opened })) return;
   throw new SyscallError(
     "INVALID",
     `Question ${id}: ${rules.join(", ")} does not cover this call, which would be asked for again. Write a rule that covers it, such as ${call?.always.join(", ")}.`,

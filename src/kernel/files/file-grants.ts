@@ -93,7 +93,7 @@ function refusalOf(
   const call = { ...grant.call, opened };
   const refusal = permissions.refusalOfOpened(call, also);
   if (refusal !== null) return refusal;
-  const asked = permissions.asksForOpened(call, also);
+  const asked = permissions.asks(call, also);
   const left = asked && grant.unapproved(asked, opened);
   if (!left) return null;
   return left.isSearch ? `A person has to allow it, because ${left.why.join("; ")}.` : left;

@@ -45,12 +45,13 @@ export class AskLayers {
   static readonly NONE = AskLayers.from({});
 
   readonly #parts: Parts;
-  readonly #rights: AskRights;
+  /** What the layers add up to. */
+  readonly rights: AskRights;
 
   private constructor(parts: Parts) {
     this.#parts = parts;
     const { own, above, mode, modeAbove, always, alwaysInProject, taint } = parts;
-    this.#rights = {
+    this.rights = {
       taint,
       rules: [...own, ...above],
       mode: stricterMode(mode, modeAbove),
@@ -83,16 +84,11 @@ export class AskLayers {
     };
   }
 
-  /** What its calls are asked for without a rule. */
-  get mode(): AskMode {
-    return this.#rights.mode;
-  }
-
   /** The layers of a child without ask rules and a mode of its own. */
   below(): AskLayers {
     const { own, above, mode } = this.#parts;
     if (own.length === 0 && mode === "off") return this;
-    return this.#with({ own: [], above: union(above, own), mode: "off", modeAbove: this.mode });
+    return this.#with({ own: [], above: union(above, own), mode: "off", modeAbove: this.rights.mode });
   }
 
   /** These layers below the parent's current ones: no mode is looser than the parent's, and no ask rule is lost. */
@@ -120,48 +116,16 @@ export class AskLayers {
       : this.#with({ alwaysInProject: union(alwaysInProject, rules) });
   }
 
-  /** Returns what a person must be asked about a call; null when nothing. */
-  asks(view: () => CallView, ports: Omit<AskPorts, "rules" | "mode">): Asked | null {
-    if (this.#isEmpty) return null;
+  /** Returns what a person must be asked about a call; null when nothing. `also`: other tools whose ask rules count. */
+  asks(view: () => CallView, also: readonly string[], ports: AskPorts): Asked | null {
+    const { rules, mode, taint } = this.rights;
+    if (rules.length === 0 && mode === "off" && (taint?.policy ?? "off") === "off") return null;
     const call = view();
-    return asked(askedBy(this.#rights, call, { ...ports, rules: this.#rights.rules }), call);
-  }
-
-  /** The same for a file that its driver has opened. `also`: other tools whose ask rules count. */
-  asksForOpened(
-    view: () => CallView,
-    also: readonly string[],
-    ports: Omit<AskPorts, "rules" | "mode">,
-  ): Asked | null {
-    if (this.#isEmpty) return null;
-    const call = view();
-    const found = askedBy(this.#rights, call, { ...ports, rules: this.#rights.rules });
-    return asked([...found, ...askedForOpened(this.#rights, also, call)], call);
+    return asked([...askedBy(this.rights, call, ports), ...askedForOpened(this.rights, also, call)], call);
   }
 
   tainted(taint: Taint): AskLayers {
     return this.#with({ taint });
-  }
-
-  /** Its ask rules and its mode, with those of its ancestors. */
-  get rights(): AskRights {
-    return this.#rights;
-  }
-
-  /** Nothing is ever asked for. */
-  get #isEmpty(): boolean {
-    const { rules, mode, taint } = this.#rights;
-    return rules.length === 0 && mode === "off" && (taint?.policy ?? "off") === "off";
-  }
-
-  /** Its own ask rules and those of its ancestors. */
-  get rules(): Layer {
-    return this.#rights.rules;
-  }
-
-  /** The rules that a person has allowed, for the rest of the run or in the project. */
-  get always(): Layer {
-    return this.#rights.always;
   }
 
   #with(change: Partial<Parts>): AskLayers {

@@ -53,9 +53,6 @@ export interface AskPorts {
   denies(view: CallView): boolean;
   /** Whether the rules allow the call. */
   allows(view: CallView): boolean;
-  /** The ask rules of the process. */
-  rules: Layer;
-  mode: AskMode;
   /** The allow list of the process: for a tainted process, a pattern in it replaces a question. */
   own: Layer;
 }
@@ -64,7 +61,7 @@ export interface AskPorts {
  * Returns why a person is asked about the call, where no "always" has answered; empty when there is nothing to ask. A call
  * that can't be decided is asked for. Of a command line each command is decided by itself.
  */
-export function askedBy(all: AskRights, view: CallView, ports: Omit<AskPorts, "mode">): Match[] {
+export function askedBy(all: AskRights, view: CallView, ports: AskPorts): Match[] {
   const found = askedByRules(all, view, ports);
   const { taint } = all;
   if (taint === undefined || taint.policy === "off") return found;
@@ -74,12 +71,7 @@ export function askedBy(all: AskRights, view: CallView, ports: Omit<AskPorts, "m
 }
 
 /** What a tainted process is asked for: what acts outside or lasts, and no rule names. What only reads is not asked. */
-function askedByTaint(
-  { always }: AskRights,
-  taint: Taint,
-  view: CallView,
-  ports: Omit<AskPorts, "mode">,
-): Match[] {
+function askedByTaint({ always }: AskRights, taint: Taint, view: CallView, ports: AskPorts): Match[] {
   const { tool, runsCommand } = view;
   if (tool?.readOnly || (runsCommand && taint.confined)) return [];
   if (taint.device !== undefined && taintingDevice(view.call.path) === taint.device) return [];
@@ -87,7 +79,7 @@ function askedByTaint(
     (rule) => rule.kind === "pattern" || (rule.kind === "tool" && !runsCommand && rule.name === tool?.name),
   );
   const rights: AskRights = { rules: [], mode: "edits", always: [...always, ...named], taint: undefined };
-  const matches = askedByRules(rights, view, { ...ports, rules: [] });
+  const matches = askedByRules(rights, view, ports);
   if (tool?.lasting && coveredBy(always, view) === null)
     matches.push(ofMode("edits", `\`${tool.name}\` writes what later runs read`));
   const rule = taint.policy === "refuse" ? TAINT_REFUSED : TAINT_ASKED;
@@ -95,15 +87,15 @@ function askedByTaint(
   return matches.map(({ why }) => ({ rule, why: `${why}, and ${read}` }));
 }
 
-function askedByRules(all: AskRights, view: CallView, ports: Omit<AskPorts, "mode">): Match[] {
-  const rights = { ...all, rules: all.rules.filter((rule) => mayName(rule, view.call.tool)) };
+function askedByRules(all: AskRights, view: CallView, ports: AskPorts): Match[] {
+  const { mode, always } = all;
+  const rules = all.rules.filter((rule) => mayName(rule, view.call.tool));
   // Most runs have ask rules for a few tools only: a command line is not parsed for these.
-  if (rights.rules.length === 0 && rights.mode === "off") return [];
-  const { rules, mode, always } = rights;
+  if (rules.length === 0 && mode === "off") return [];
   if (view.runsCommand && view.call.tool !== null) {
     const { commandLine } = lineOf(view);
     const isFree = mode === "off" || !isOutsideTool(view) || (mode !== "plan" && view.staysInside);
-    const needs = isFree ? [] : needsIn(view, always, { ...ports, mode });
+    const needs = isFree ? [] : needsIn(view, all, ports);
     if (mode === "plan" && needs.some(({ isRead }) => !isRead)) return [ofPlan(view)];
     if (commandLine === null && coveredBy(always, view) !== null) return [];
     const folders = foldersOf(view);
@@ -142,20 +134,20 @@ function whyOutside({ call, tool, kind }: CallView): string {
 }
 
 /** Returns what a person has to decide of a command line in a mode, and these rules don't answer. */
-export function needsIn(view: CallView, always: Layer, ports: AskPorts): Need[] {
+export function needsIn(view: CallView, { rules, mode, always }: AskRights, ports: AskPorts): Need[] {
   // The mode plan refuses what changes something: no "always" counts.
-  const isPlan = ports.mode === "plan";
+  const isPlan = mode === "plan";
   const answers = isPlan ? [] : always;
   const needs = needsOf(view, (file, access) => {
     if (access === "write" && isPlan) return "in the mode plan";
     if (coveredBy(always, file) !== null) return null;
     if (!file.isInFolders) return "outside the project";
-    const asking = ports.rules.find((rule) => rule.kind !== "all" && denies(rule, file));
+    const asking = rules.find((rule) => rule.kind !== "all" && denies(rule, file));
     if (asking) return `for which there is the ask rule ${asking.text}`;
     if (access === "write" ? ports.allows(file) : !ports.denies(file)) return null;
     return `which ${access === "write" ? "Write may not change" : "a rule denies"}`;
   });
-  const mayEdit = ports.mode === "edits" && !changesFolder(view.commandLine ?? []);
+  const mayEdit = mode === "edits" && !changesFolder(view.commandLine ?? []);
   return needs.filter(
     (need) => !(mayEdit && need.command && isEdit(need.command, view)) && !isAnswered(answers, view, need),
   );

@@ -118,7 +118,7 @@ export class Permissions {
 
   /** What is asked for without a rule. */
   get askMode(): AskMode {
-    return this.#parts.asks.mode;
+    return this.#parts.asks.rights.mode;
   }
 
   /** Returns the same rights with more ask rules, and with this mode if it is given. Fails as `of` does. */
@@ -151,7 +151,7 @@ export class Permissions {
   get opened(): readonly OpenedFolder[] {
     this.#opened ??= withFolders(
       this.#parts.opened,
-      openedByRules(this.#parts.asks.always, (name) =>
+      openedByRules(this.#parts.asks.rights.always, (name) =>
         this.#facts.tools.find((tool) => tool.name === name && subjectKind(tool) === "path"),
       ),
     );
@@ -276,20 +276,17 @@ export class Permissions {
     return asked && `A person has to decide it, because ${asked.why.join("; ")}: call ${name} itself.`;
   }
 
-  /** Returns what a person must be asked about a covered call; null when nothing. */
-  asks(call: Call): Asked | null {
-    return this.#parts.asks.asks(() => this.#view(call), this.#askPorts);
-  }
-
-  /** The same for a file that its driver has opened. `also`: other tools whose ask rules count. */
-  asksForOpened(call: Call & { opened: string }, also: readonly string[]): Asked | null {
-    return this.#parts.asks.asksForOpened(() => this.#view(call), also, this.#askPorts);
+  /**
+   * Returns what a person must be asked about a covered call; null when nothing. `also`: for a file that its driver has
+   * opened, other tools whose ask rules count.
+   */
+  asks(call: Call, also: readonly string[] = []): Asked | null {
+    return this.#parts.asks.asks(() => this.#view(call), also, this.#askPorts);
   }
 
   /** Returns the rules that "always" would allow for this call, as they are shown to the person; empty for none. */
   suggestAlways(call: Call): string[] {
-    const { rules, mode } = this.#parts.asks.rights;
-    return suggestRules(this.#view(call), { ...this.#askPorts, rules, mode });
+    return suggestRules(this.#view(call), this.#parts.asks.rights, this.#askPorts);
   }
 
   /** Whether the call is a command that needs no question in its mode because it only reads, by git too. */
@@ -331,7 +328,7 @@ export class Permissions {
     const { tool } = this.#view(call);
     if (tool?.filters !== true || tool.readOnly !== true) return null;
     const tools = this.#facts.tools.filter(({ name }) => name === tool.name || also.includes(name));
-    const rules = [...this.#denials, ...this.#parts.asks.rules];
+    const rules = [...this.#denials, ...this.#parts.asks.rights.rules];
     if (rules.some((rule) => tools.some((one) => touchesTool(rule, one)))) return null;
     const isWhole = this.#limits.every((layer) => layer.some((rule) => coversWholeTool(rule, tool)));
     return isWhole ? this.#view(call).projectDir : null;
@@ -438,7 +435,7 @@ export class Permissions {
   #grown(change: Partial<Rights>): Permissions {
     const grown = this.#with(change);
     const { own, deny, revoked, asks } = grown.#parts;
-    const rules = own.length + deny.length + revoked.length + asks.always.length;
+    const rules = own.length + deny.length + revoked.length + asks.rights.always.length;
     if (rules > MAX_OWN_RULES) {
       throw new SyscallError(
         "EXHAUSTED",

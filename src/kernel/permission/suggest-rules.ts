@@ -1,6 +1,6 @@
 /** Suggests the rules that "always" would allow, for a call that a person is asked about. */
 
-import { type AskPorts, foldersOf, isAnswered, needsIn } from "./ask-rules.ts";
+import { type AskPorts, type AskRights, foldersOf, isAnswered, needsIn } from "./ask-rules.ts";
 import type { CallView } from "./call-view.ts";
 import { alwaysPattern, PLAIN } from "./command-kinds.ts";
 import { coveredBy } from "./coverage.ts";
@@ -14,14 +14,14 @@ const MAX_RULES = 3;
  * whole command where its arguments may name a program; for a file that file; for an address its host; else the tool. Empty when no rule can be
  * shown that covers it.
  */
-export function suggestRules(view: CallView, ports: AskPorts): string[] {
+export function suggestRules(view: CallView, rights: AskRights, ports: AskPorts): string[] {
   const { tool } = view.call;
   if (tool === null || view.tool === undefined) return [];
   if (!view.runsCommand) {
     const rules = ruleOf(view, tool);
     return rules.length === 0 || coveredBy(rules.map(parseRule), view) === null ? [] : rules;
   }
-  const needs = needsIn(view, [], ports);
+  const needs = needsIn(view, { ...rights, always: [] }, ports);
   // Asked for by a rule although it only reads: its commands are what can be allowed.
   const asked =
     needs.length > 0 ? needs : (view.commandLine ?? []).map((command) => ({ command, file: null }));
@@ -37,7 +37,7 @@ export function suggestRules(view: CallView, ports: AskPorts): string[] {
   const parsed = rules.map(parseRule);
   const folders = foldersOf(view);
   const isCovered =
-    needsIn(view, parsed, ports).length === 0 &&
+    needsIn(view, { ...rights, always: parsed }, ports).length === 0 &&
     (needs.length > 0 ||
       (view.commandLine ?? []).every((command) => isAnswered(parsed, view, { command, folders })));
   return isCovered ? rules : [];

@@ -168,18 +168,17 @@ describe("a file", () => {
     const rights = of({ ask: ["Write(.github/**)"] });
     const written = call("Write(src/a)");
     expect(rights.asks(written)).toBeNull();
-    expect(rights.asksForOpened({ ...written, opened: `${PROJECT}/.github/a` }, [])).toMatchObject({
+    expect(rights.asks({ ...written, opened: `${PROJECT}/.github/a` })).toMatchObject({
       rules: ["Write(.github/**)"],
       isSearch: false,
     });
-    expect(rights.asksForOpened({ ...written, opened: `${PROJECT}/src/a` }, [])).toBeNull();
+    expect(rights.asks({ ...written, opened: `${PROJECT}/src/a` })).toBeNull();
   });
 
   test("a search is asked for files that Read is asked for", () => {
     const rights = of({ ask: ["Read(secret/**)"], always: ["Read(secret/known)"] });
     const search = call("Grep(.)");
-    const opened = (file: string) =>
-      rights.asksForOpened({ ...search, opened: `${PROJECT}/${file}` }, ["Read"]);
+    const opened = (file: string) => rights.asks({ ...search, opened: `${PROJECT}/${file}` }, ["Read"]);
     expect(rights.asks(search)).toBeNull();
     expect(opened("secret/key")).toMatchObject({ rules: ["Read(secret/**)"], isSearch: true });
     expect(opened("secret/known")).toBeNull();
