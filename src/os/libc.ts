@@ -1,7 +1,7 @@
 /** Calls of the C library that Bun does not offer. */
 
-import { dlopen, ptr, toArrayBuffer } from "bun:ffi";
-import { C_LIBRARIES } from "../lib/c-library.ts";
+import { ptr, toArrayBuffer } from "bun:ffi";
+import { openLibrary } from "../lib/c-library.ts";
 
 /** Linux only. Other systems have no subreaper, so there is nothing to reap, and pipes are Bun's own. */
 interface Libc {
@@ -36,7 +36,7 @@ interface Libc {
 
 /** Opens the library at the first call, in about 2 ms; null where it is not available. */
 export function libc(): Libc | null {
-  opened ??= open();
+  opened ??= { calls: open() };
   return opened.calls;
 }
 
@@ -71,22 +71,9 @@ const SYMBOLS = {
   getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" },
 } as const;
 
-function open(): { calls: Libc | null } {
-  if (process.platform !== "linux") return { calls: null };
-  for (const name of C_LIBRARIES) {
-    const calls = load(name);
-    if (calls) return { calls };
-  }
-  return { calls: null };
-}
-
-function load(name: string): Libc | null {
-  let symbols: ReturnType<typeof dlopen<typeof SYMBOLS>>["symbols"];
-  try {
-    symbols = dlopen(name, SYMBOLS).symbols;
-  } catch {
-    return null; // Not this name: try the next.
-  }
+function open(): Libc | null {
+  const symbols = process.platform === "linux" ? openLibrary(SYMBOLS) : null;
+  if (!symbols) return null;
   const limits = new BigUint64Array(2);
   const ends = new Int32Array(2);
   /** A struct pollfd: the descriptor, then the requested and the returned events. */

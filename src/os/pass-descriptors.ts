@@ -1,7 +1,7 @@
 /** Open descriptors that one process gives to another over a socket (SCM_RIGHTS of unix(7)). Linux only. */
 
-import { dlopen, ptr } from "bun:ffi";
-import { C_LIBRARIES } from "../lib/c-library.ts";
+import { ptr } from "bun:ffi";
+import { openLibrary } from "../lib/c-library.ts";
 
 const SYMBOLS = {
   socketpair: { args: ["i32", "i32", "i32", "ptr"], returns: "i32" },
@@ -51,19 +51,9 @@ function messageAt(): ReturnType<typeof ptr> {
   return ptr(message);
 }
 
-function calls(): ReturnType<typeof dlopen<typeof SYMBOLS>>["symbols"] | null {
-  opened ??= { symbols: open() };
+function calls() {
+  opened ??= { symbols: openLibrary(SYMBOLS) };
   return opened.symbols;
 }
 
-let opened: { symbols: ReturnType<typeof open> } | undefined;
-
-function open() {
-  for (const name of C_LIBRARIES)
-    try {
-      return dlopen(name, SYMBOLS).symbols;
-    } catch {
-      // Not this name: try the next.
-    }
-  return null;
-}
+let opened: { symbols: ReturnType<typeof openLibrary<typeof SYMBOLS>> } | undefined;

@@ -1,8 +1,8 @@
 /** The mode of this binary that gives up rights by Landlock and becomes another program. */
 
-import { dlopen, ptr } from "bun:ffi";
+import { ptr } from "bun:ffi";
 import { closeSync, openSync, statSync } from "node:fs";
-import { C_LIBRARIES } from "../lib/c-library.ts";
+import { openLibrary } from "../lib/c-library.ts";
 import { ROOT_RIGHTS } from "./sandbox.ts";
 
 /** Numbers of linux/landlock.h, linux/prctl.h and signal.h. */
@@ -41,11 +41,11 @@ const SYMBOLS = {
   execvp: { args: ["ptr", "ptr"], returns: "i32" },
 } as const;
 
-type Calls = ReturnType<typeof dlopen<typeof SYMBOLS>>["symbols"];
+type Calls = NonNullable<ReturnType<typeof openLibrary<typeof SYMBOLS>>>;
 
 /** `args`: the grants as JSON, the program and its arguments. Returns only when it fails. */
 export function becomeProgram([grants = "", ...argv]: string[]): void {
-  const calls = open();
+  const calls = openLibrary(SYMBOLS);
   const version = calls ? landlockVersion(calls) : 0;
   if (calls && version > 0) restrict(calls, version, grants);
   if (calls && version > 0) execute(calls, argv);
@@ -108,15 +108,4 @@ function execute(calls: Calls, argv: readonly string[]): void {
 /** 0: none. */
 function landlockVersion(calls: Calls): number {
   return Math.max(0, Number(calls.syscall(CREATE_RULESET, 0, 0, VERSION, 0)));
-}
-
-function open(): Calls | null {
-  for (const name of C_LIBRARIES) {
-    try {
-      return dlopen(name, SYMBOLS).symbols;
-    } catch {
-      // Not this name: try the next.
-    }
-  }
-  return null;
 }

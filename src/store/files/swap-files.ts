@@ -1,8 +1,8 @@
 /** Calls of the system for files that programs without our lock write too: swap two names, find open writers. */
 
-import { dlopen, ptr } from "bun:ffi";
+import { ptr } from "bun:ffi";
 import nodeFs from "node:fs";
-import { C_LIBRARIES, errnoAt } from "../../lib/c-library.ts";
+import { errnoAt, openLibrary } from "../../lib/c-library.ts";
 
 /**
  * Swaps two files in one step, so that what was replaced is still there to be looked at. "missing": one of them does not
@@ -56,25 +56,19 @@ function system(): Calls | null {
 }
 
 function open(): Calls | null {
-  if (process.platform !== "darwin" && process.platform !== "linux") return null;
-  const load = process.platform === "darwin" ? openDarwin : openLinux;
-  for (const name of C_LIBRARIES) {
-    try {
-      return load(name);
-    } catch {
-      // The library has another name, or lacks the function: files are then replaced without a swap.
-    }
-  }
-  return null;
+  // Where the library lacks a function, files are replaced without a swap.
+  if (process.platform === "darwin") return openDarwin();
+  return process.platform === "linux" ? openLinux() : null;
 }
 
-function openLinux(name: string): Calls {
-  const { symbols } = dlopen(name, {
+function openLinux(): Calls | null {
+  const symbols = openLibrary({
     // renameat2(2) by its number: musl does not name it.
     syscall: { args: ["i64", "i64", "ptr", "i64", "ptr", "u64"], returns: "i64" },
     fcntl: { args: ["i32", "i32", "i32"], returns: "i32" },
     __errno_location: { args: [], returns: "ptr" },
   });
+  if (!symbols) return null;
   const errno = (): number => errnoAt(symbols.__errno_location());
   return {
     swap(a, b) {
@@ -92,11 +86,12 @@ function openLinux(name: string): Calls {
   };
 }
 
-function openDarwin(name: string): Calls {
-  const { symbols } = dlopen(name, {
+function openDarwin(): Calls | null {
+  const symbols = openLibrary({
     renamex_np: { args: ["ptr", "ptr", "u32"], returns: "i32" },
     __error: { args: [], returns: "ptr" },
   });
+  if (!symbols) return null;
   return {
     swap(a, b) {
       const [from, to] = [cString(a), cString(b)];
