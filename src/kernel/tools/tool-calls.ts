@@ -37,7 +37,7 @@ export async function runToolCalls(
   await orAborted(ready, proc.work.signal).catch(() => undefined);
   const step = new StepCalls(parts, proc);
   try {
-    const records = await runBatches(parts, proc, calls, settled, step);
+    const records = await runInOrder(parts, proc, calls, settled, step);
     if (proc.run.filesChanged.size > 0)
       await (await import("./changed-files.ts")).notifyOfChanges(proc, parts.makeContext);
     return records;
@@ -46,25 +46,34 @@ export async function runToolCalls(
   }
 }
 
-async function runBatches(
+async function runInOrder(
   parts: Io,
   proc: Process,
   calls: readonly ToolCall[],
   settled: ReadonlyMap<string, ToolCallRecord>,
   step: StepCalls,
 ): Promise<ToolCallRecord[]> {
-  const records: ToolCallRecord[] = [];
-  for (const batch of batches(proc, calls.slice(0, MAX_CALLS_PER_ANSWER))) {
-    if (parts.drain.isOn && (await isSuspendedByDrain(parts.drain, proc))) break;
-    // All calls of a batch end before a failure is thrown: no work continues unrecorded.
-    const run = async (call: ToolCall): Promise<ToolCallRecord> => settled.get(call.id) ?? step.run(call);
-    for (const made of await Promise.allSettled(batch.map(run))) {
-      if (made.status === "rejected") throw made.reason;
-      records.push(made.value);
+  const order = new CallOrder();
+  let isOver = false;
+  const run = async (call: ToolCall): Promise<ToolCallRecord | undefined> => {
+    if (!isOver && parts.drain.isOn) isOver = await isSuspendedByDrain(parts.drain, proc);
+    if (isOver) return undefined;
+    try {
+      const record = settled.get(call.id) ?? (await step.run(call));
+      // The run is suspended: later calls start after a resume.
+      if (record.state === "waiting") isOver = true;
+      return record;
+    } catch (thrown) {
+      isOver = true;
+      throw thrown;
     }
-    // The run is suspended: later calls start after a resume.
-    if (records.some(({ state }) => state === "waiting")) return records;
-  }
+  };
+  const made = calls
+    .slice(0, MAX_CALLS_PER_ANSWER)
+    .map((call) => order.run(groupOf(toolNamed(proc, call.name)), () => run(call)));
+  // All calls end before a failure is thrown: no work continues unrecorded.
+  await Promise.allSettled(made);
+  const records = (await Promise.all(made)).filter((record) => record !== undefined);
   if (records.length < MAX_CALLS_PER_ANSWER) return records;
   return [
     ...records,
@@ -292,23 +301,6 @@ function isRepeatable(target: ProcessTool): boolean {
   return groupOf(target) !== undefined || target.tool.annotations?.idempotentHint === true;
 }
 
-/** Splits the calls into batches that run one after the other; the calls of a batch run in parallel. */
-function batches(proc: Process, calls: readonly ToolCall[]): ToolCall[][] {
-  const all: ToolCall[][] = [];
-  let last: { group: ReturnType<typeof groupOf>; count: number } = { group: undefined, count: 0 };
-  for (const call of calls) {
-    const group = groupOf(toolNamed(proc, call.name));
-    if (joins(group, last)) {
-      all.at(-1)?.push(call);
-      last.count++;
-    } else {
-      all.push([call]);
-      last = { group, count: 1 };
-    }
-  }
-  return all;
-}
-
 /** A deferred tool may be called at once. If the input is wrong, the model learns how to see its schema. */
 function checkInput(proc: Process, tool: ToolDef, call: ToolCall): void {
   try {
@@ -346,15 +338,6 @@ function isReadOnly(target: ProcessTool | undefined): boolean {
   return target?.tool.annotations?.readOnlyHint === true;
 }
 
-/** Whether a call joins the calls that came directly before it, `count` of this group. */
-function joins(
-  group: CallGroup | undefined,
-  before: { group: CallGroup | undefined; count: number },
-): boolean {
-  if (group === undefined || group !== before.group) return false;
-  return group === "agent" || before.count < MAX_PARALLEL;
-}
-
 /** Runs calls in the order in which they come: each after the calls before it, except those of its group. */
 export class CallOrder {
   #before: Promise<unknown> = Promise.resolve();
@@ -362,7 +345,11 @@ export class CallOrder {
   #running: Promise<unknown>[] = [];
 
   run<T>(group: CallGroup | undefined, work: () => Promise<T>): Promise<T> {
-    if (!joins(group, { group: this.#group, count: this.#running.length })) {
+    const joins =
+      group !== undefined &&
+      group === this.#group &&
+      (group === "agent" || this.#running.length < MAX_PARALLEL);
+    if (!joins) {
       this.#before = Promise.all([this.#before, ...this.#running]);
       this.#running = [];
       this.#group = group;
