@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { defaultSettings } from "../../src/config/settings/settings.ts";
-import { Kernel } from "../../src/kernel/kernel.ts";
+import { createKernel, type Kernel } from "../../src/kernel/kernel.ts";
 import type { Process } from "../../src/kernel/process/process.ts";
 import type { ProviderChoice, SpawnOpts } from "../../src/kernel/types.ts";
 import { realClock } from "../../src/lib/clock.ts";
@@ -86,7 +86,7 @@ export class BenchKernel implements AsyncDisposable {
       [MODEL]: modelDevice(answer),
       ...more,
     });
-    this.kernel = new Kernel({
+    this.kernel = createKernel({
       version: "bench",
       kernelId: "bench",
       platform: "bench",

@@ -59,7 +59,7 @@ function untracedFiles({ children }: BenchKernel): FileSystem {
     changes: { writing: async () => undefined, written: () => undefined },
   });
   const asks = { require: () => Promise.reject(new SyscallError("UNAVAILABLE", "No client can answer.")) };
-  const debug = new Untraced(realClock);
+  const debug = new Untraced(realClock, { find: () => undefined });
   return new FileSystem({ debug, openContexts, clock: realClock, asks, taint: () => undefined });
 }
 

@@ -112,7 +112,7 @@ export class CapabilityManager {
    */
   async setMode(pid: PID, mode: AskMode): Promise<AskMode> {
     const { table, debug, watchers, asks } = this.#parts;
-    const { now, done } = debug.callNow(undefined, table.find(pid), "SetMode", { pid, mode }, () => {
+    const { now, done } = debug.callNow(undefined, pid, "SetMode", { pid, mode }, () => {
       const proc = this.#live(pid);
       const before = new Map(table.tree(proc).map((member) => [member, member.permissions.askMode]));
       const after = proc.permissions.asking([], mode);
@@ -138,8 +138,7 @@ export class CapabilityManager {
     by: Process | undefined,
     plan: (proc: Process, rules: readonly Rule[]) => Change,
   ): Promise<Rights> {
-    const { table, debug } = this.#parts;
-    const { rights, closed } = debug.callNow(by, table.find(pid), syscall, { pid, ...args }, () => {
+    const { rights, closed } = this.#parts.debug.callNow(by, pid, syscall, { pid, ...args }, () => {
       const proc = this.#live(pid);
       const done = this.#apply(proc, plan(proc, proc.permissions.rules(args.rules)), by);
       return { rights: rightsOf(proc.permissions), closed: done };

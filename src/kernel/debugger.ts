@@ -5,7 +5,8 @@ import type { Clock } from "../lib/clock.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { namedError } from "./errors/kernel-errors.ts";
 import type { Process } from "./process/process.ts";
-import type { SyscallEvent } from "./types.ts";
+import type { ProcessTable } from "./process/process-table.ts";
+import type { PID, SyscallEvent } from "./types.ts";
 
 type SyscallOutcome = Pick<SyscallEvent, "result" | "error" | "error_code">;
 
@@ -18,12 +19,14 @@ const TRACE_BUFFER = 256;
  */
 export class Debugger {
   readonly #clock: Clock;
+  readonly #table: Pick<ProcessTable, "find">;
   readonly #startedMono: number;
   readonly #ofPid0: SyscallEvent[] = [];
   readonly #pid0Tracers = new Set<Channel<SyscallEvent>>();
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, table: Pick<ProcessTable, "find">) {
     this.#clock = clock;
+    this.#table = table;
     this.#startedMono = clock.monotonic();
   }
 
@@ -74,38 +77,40 @@ export class Debugger {
    */
   async callFor<T>(
     by: Process | undefined,
-    about: Process | undefined,
+    about: Process | PID | undefined,
     syscall: string,
     args: Record<string, unknown>,
     run: () => Promise<T> | T,
     result: (value: T) => unknown = () => undefined,
   ): Promise<T> {
-    const record = this.#begin(by, about, syscall, args);
+    const subject = this.#processOf(about);
+    const record = this.#begin(by, subject, syscall, args);
     try {
       const value = await run();
       record({ result: result(value) });
       return value;
     } catch (thrown) {
-      throw failedOutcome(thrown, syscall, about ?? by, record);
+      throw failedOutcome(thrown, syscall, subject ?? by, record);
     }
   }
 
   /** Does the same for a synchronous call. */
   callNow<T>(
     by: Process | undefined,
-    about: Process | undefined,
+    about: Process | PID | undefined,
     syscall: string,
     args: Record<string, unknown>,
     run: () => T,
     result: (value: T) => unknown = () => undefined,
   ): T {
-    const record = this.#begin(by, about, syscall, args);
+    const subject = this.#processOf(about);
+    const record = this.#begin(by, subject, syscall, args);
     try {
       const value = run();
       record({ result: result(value) });
       return value;
     } catch (thrown) {
-      throw failedOutcome(thrown, syscall, about ?? by, record);
+      throw failedOutcome(thrown, syscall, subject ?? by, record);
     }
   }
 
@@ -118,6 +123,10 @@ export class Debugger {
     { message, code }: SyscallError,
   ): void {
     this.#begin(by, about, name, args)({ error: message, error_code: code });
+  }
+
+  #processOf(about: Process | PID | undefined): Process | undefined {
+    return typeof about === "number" ? this.#table.find(about) : about;
   }
 
   /** Starts a call; the returned function records its outcome. */

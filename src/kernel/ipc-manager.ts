@@ -50,7 +50,7 @@ export class IpcManager {
     const args = { to, size: data.length };
     const seq = (message: ProcessMessage): number => message.seq;
     const sender = from === 0 ? undefined : table.get(from);
-    return debug.callFor(sender, table.find(to), "Send", args, () => this.#send(sender, to, data), seq);
+    return debug.callFor(sender, to, "Send", args, () => this.#send(sender, to, data), seq);
   }
 
   /**

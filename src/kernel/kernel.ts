@@ -22,156 +22,86 @@ import type { PID, ProcessDetail, ProcInfo, SyscallEvent } from "./types.ts";
 import type { Units } from "./units/units.ts";
 
 /** Background units as the server reaches them: by PID, or by their own ids. */
-interface KernelUnits {
-  /** Fails with NOT_FOUND for an id of no live process, as the next two do. */
-  ownerOf(id: string): PID;
-  stop(id: string): Promise<DaemonSnapshot>;
-  output(id: string): Promise<{ snapshot: DaemonSnapshot; text: string }>;
-  /** Whether units of a suspended run go on here, and none has reported anything. */
-  isParked(uuid: string): boolean;
-  /** Moves the commands of a run's calls to the background. Returns how many. */
-  moveCalls(uuid: string): number;
-  /** Empty for a run that neither lives here nor is parked on its units. */
-  list(uuid: string, filter?: { terminal?: boolean }): DaemonSnapshot[];
-}
-
-function unitsById(units: Units): KernelUnits {
+function unitsById(units: Units) {
   return {
-    ownerOf: (id) => units.ownerOf(id).pid,
-    stop: async (id) => units.stop(units.ownerOf(id), id),
-    output: async (id) => units.output(units.ownerOf(id), id),
-    isParked: (uuid) => units.isParked(uuid),
-    list: (uuid, filter) => units.ofRun(uuid, filter),
-    moveCalls: (uuid) => units.moveCalls(uuid),
+    /** Fails with NOT_FOUND for an id of no live process, as the next two do. */
+    ownerOf: (id: string): PID => units.ownerOf(id).pid,
+    stop: async (id: string): Promise<DaemonSnapshot> => units.stop(units.ownerOf(id), id),
+    output: async (id: string) => units.output(units.ownerOf(id), id),
+    /** Whether units of a suspended run go on here, and none has reported anything. */
+    isParked: (uuid: string): boolean => units.isParked(uuid),
+    /** Empty for a run that neither lives here nor is parked on its units. */
+    list: (uuid: string, filter?: { terminal?: boolean }) => units.ofRun(uuid, filter),
+    /** Moves the commands of a run's calls to the background. Returns how many. */
+    moveCalls: (uuid: string): number => units.moveCalls(uuid),
   };
 }
 
+export interface Kernel extends ReturnType<typeof createKernel> {}
+
 /** The kernel: thirteen managers, which make its syscalls, and what spans several of them. */
-export class Kernel {
-  /** Debugger (1). */
-  readonly debug: System["debug"];
-  /** ContextManager (4). */
-  readonly ctx: System["ctx"];
-  /** FileSystem (5). */
-  readonly files: System["files"];
-  /** ProcessManager (5). */
-  readonly processes: System["processes"];
-  /** SignalManager (4). */
-  readonly signals: System["signals"];
-  /** ProcGroupManager (4). */
-  readonly groups: System["groups"];
-  /** CapabilityManager (2). */
-  readonly capabilities: System["capabilities"];
-  /** IpcManager (3). */
-  readonly ipc: System["ipc"];
-  /** SupervisorManager (4). */
-  readonly supervisors: System["supervisors"];
-  /** InitManager (2). */
-  readonly init: System["init"];
-  /** LifecycleManager (4). */
-  readonly lifecycle: System["lifecycle"];
-  /** MountManager (3). */
-  readonly mounts: System["mounts"];
-  /** ConcurrencyManager (4). */
-  readonly concurrency: System["concurrency"];
+export function createKernel(ports: KernelPorts) {
+  const parts = buildSystem(buildAgents(buildProcesses(buildIo(buildCore(ports)))));
+  registerOwnDevices(parts);
+  const { debug, ctx, files, processes, signals, groups, capabilities, ipc } = parts;
+  const { supervisors, init, lifecycle, mounts, concurrency } = parts;
+  const { asks, calls, chats, budget, contexts, inboxes, table, watchers } = parts;
+  const units = unitsById(parts.units);
+  return {
+    ...{ debug, ctx, files, processes, signals, groups, capabilities, ipc },
+    ...{ supervisors, init, lifecycle, mounts, concurrency },
+    // These make no syscalls of the table, but for Send of `chats`.
+    ...{ asks, calls, chats, units, budget, changes: new LiveChanges(parts) },
 
-  /** Questions to a person; no syscalls of their own. */
-  readonly asks: System["asks"];
-  /** Calls that commands make; no syscalls of their own. */
-  readonly calls: System["calls"];
-  /** What live processes change in files. */
-  readonly changes: LiveChanges;
-  /** What users ask of conversations; no syscalls of the table, but for Send. */
-  readonly chats: System["chats"];
-  /** Background units of processes; no syscalls of their own. */
-  readonly units: KernelUnits;
-  /** Use and reservations of all processes together. */
-  readonly budget: System["budget"];
+    /** Resources held for processes, by kind: all 0 when there is no process. */
+    resourceCounts: () => countResources(parts),
 
-  readonly #parts: System;
+    async shutdown(options?: ShutdownOptions): Promise<void> {
+      await Promise.all([calls.close(), lifecycle.shutdown(options)]);
+      debug.end();
+    },
 
-  constructor(ports: KernelPorts) {
-    const parts = buildSystem(buildAgents(buildProcesses(buildIo(buildCore(ports)))));
-    this.#parts = parts;
-    this.debug = parts.debug;
-    this.ctx = parts.ctx;
-    this.budget = parts.budget;
-    this.files = parts.files;
-    this.mounts = parts.mounts;
-    this.asks = parts.asks;
-    this.ipc = parts.ipc;
-    this.units = unitsById(parts.units);
-    this.signals = parts.signals;
-    this.groups = parts.groups;
-    this.capabilities = parts.capabilities;
-    this.concurrency = parts.concurrency;
-    this.processes = parts.processes;
-    this.changes = new LiveChanges(parts);
-    this.chats = parts.chats;
-    this.supervisors = parts.supervisors;
-    this.init = parts.init;
-    this.lifecycle = parts.lifecycle;
-    this.calls = parts.calls;
-    registerOwnDevices(parts);
-  }
+    /** The queue of each provider key in use. */
+    modelQueues: (): GateStatus[] => parts.gate.status(),
 
-  /** Resources held for processes, by kind: all 0 when there is no process. */
-  resourceCounts() {
-    return countResources(this.#parts);
-  }
+    detail(pid: PID): ProcessDetail {
+      const proc = table.get(pid);
+      const info = proc.info();
+      return {
+        info,
+        fds: proc.fds.list(),
+        mounts: mounts.list(pid),
+        env: info.env,
+        permissions: info.permissions,
+        context: { messages: contexts.messageCount(proc.conversation.id) },
+      };
+    },
 
-  async shutdown(options?: ShutdownOptions): Promise<void> {
-    await Promise.all([this.calls.close(), this.lifecycle.shutdown(options)]);
-    this.debug.end();
-  }
+    /**
+     * All further events of a process, after those of its present state; or some types of them. Ends with
+     * `complete`. `answers`: a person is there, who can answer its questions.
+     */
+    attach(
+      pid: PID,
+      { answers = false, watched }: { answers?: boolean; watched?: Watched } = {},
+    ): Channel<LiveEvent> {
+      const proc = table.get(pid);
+      return watchers.attach(proc, watched, (channel) => {
+        for (const entry of inboxes.inputs(proc))
+          channel.push({ event: "message", state: "queued", ...asUserMessage(entry) });
+        for (const snapshot of units.list(proc.uuid))
+          channel.push({ event: "unit", step: proc.run.step, op: snapshot.status, snapshot });
+        return asks.attach(proc, channel, answers);
+      });
+    },
 
-  /** The queue of each provider key in use. */
-  modelQueues(): GateStatus[] {
-    return this.#parts.gate.status();
-  }
+    /** What a process does now; null for one that is not live here, has ended or is no agent. */
+    doing: ({ uuid }: Pick<ProcInfo, "uuid">): Activity | null => table.ofUuid(uuid)?.doing() ?? null,
 
-  detail(pid: PID): ProcessDetail {
-    const { table, contexts } = this.#parts;
-    const proc = table.get(pid);
-    const info = proc.info();
-    return {
-      info,
-      fds: proc.fds.list(),
-      mounts: this.mounts.list(pid),
-      env: info.env,
-      permissions: info.permissions,
-      context: { messages: contexts.messageCount(proc.conversation.id) },
-    };
-  }
-
-  /**
-   * All further events of a process, after those of its present state; or some types of them. Ends with
-   * `complete`. `answers`: a person is there, who can answer its questions.
-   */
-  attach(
-    pid: PID,
-    { answers = false, watched }: { answers?: boolean; watched?: Watched } = {},
-  ): Channel<LiveEvent> {
-    const { inboxes, table, watchers } = this.#parts;
-    const proc = table.get(pid);
-    return watchers.attach(proc, watched, (channel) => {
-      for (const entry of inboxes.inputs(proc))
-        channel.push({ event: "message", state: "queued", ...asUserMessage(entry) });
-      for (const snapshot of this.units.list(proc.uuid))
-        channel.push({ event: "unit", step: proc.run.step, op: snapshot.status, snapshot });
-      return this.asks.attach(proc, channel, answers);
-    });
-  }
-
-  /** What a process does now; null for one that is not live here, has ended or is no agent. */
-  doing({ uuid }: Pick<ProcInfo, "uuid">): Activity | null {
-    return this.#parts.table.ofUuid(uuid)?.doing() ?? null;
-  }
-
-  /** Live syscall events until the process is reaped; of PID 0, until the kernel ends. */
-  attachDebug(pid: PID): Channel<SyscallEvent> {
-    return pid === 0 ? this.debug.attachPid0() : this.debug.attach(this.#parts.table.get(pid));
-  }
+    /** Live syscall events until the process is reaped; of PID 0, until the kernel ends. */
+    attachDebug: (pid: PID): Channel<SyscallEvent> =>
+      pid === 0 ? debug.attachPid0() : debug.attach(table.get(pid)),
+  };
 }
 
 /** The resources held for processes, by kind. Without processes all are 0; anything else is a leak. */

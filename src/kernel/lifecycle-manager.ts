@@ -50,7 +50,7 @@ export class LifecycleManager {
       await proc.record.sync();
       return { uuid: proc.uuid, step };
     };
-    return await debug.callFor(by, table.find(pid), "Checkpoint", { pid }, save, ({ step }) => step);
+    return await debug.callFor(by, pid, "Checkpoint", { pid }, save, ({ step }) => step);
   }
 
   /**
@@ -62,7 +62,7 @@ export class LifecycleManager {
     const { table, debug, children } = this.#parts;
     const { reason = "asked for", by, now } = o;
     const wake = o.wake ?? usualWake(table.find(pid));
-    const proc = debug.callNow(by, table.find(pid), "Suspend", { pid, reason, wake }, () => {
+    const proc = debug.callNow(by, pid, "Suspend", { pid, reason, wake }, () => {
       const found = table.get(pid);
       found.stop(suspendedFor(reason, { wake }));
       if (now) for (const member of table.tree(found)) children.hurryOwner(member.uuid);

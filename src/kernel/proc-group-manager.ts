@@ -31,7 +31,7 @@ export class ProcGroupManager implements ResourceHolder {
 
   /** No effect for a member. Fails with NOT_FOUND for an ended process, with EXHAUSTED beyond 64 groups. */
   joinGroup(pid: PID, groupId: PGID, by?: Process): void {
-    this.#call(by, pid, "JoinGroup", { pid, group: groupId }, () => {
+    this.#parts.debug.callNow(by, pid, "JoinGroup", { pid, group: groupId }, () => {
       if (!NAME.test(groupId)) throw noName(groupId);
       const proc = this.#parts.table.get(pid);
       if (proc.state === "zombie") {
@@ -57,7 +57,7 @@ export class ProcGroupManager implements ResourceHolder {
 
   /** Fails with NOT_FOUND for a process outside the group. The last member to leave ends the group. */
   leaveGroup(pid: PID, groupId: PGID, by?: Process): void {
-    this.#call(by, pid, "LeaveGroup", { pid, group: groupId }, () => {
+    this.#parts.debug.callNow(by, pid, "LeaveGroup", { pid, group: groupId }, () => {
       const proc = this.#parts.table.get(pid);
       if (!proc.groups.has(groupId)) {
         throw new SyscallError("NOT_FOUND", `Process ${pid} is not in the group ${shown(groupId)}.`, { pid });
@@ -69,7 +69,7 @@ export class ProcGroupManager implements ResourceHolder {
 
   /** The members in the order in which they joined. Fails with NOT_FOUND for a group without members. */
   getProcGroup(groupId: PGID, by?: Process): PID[] {
-    return this.#call(
+    return this.#parts.debug.callNow(
       by,
       undefined,
       "GetProcGroup",
@@ -81,7 +81,7 @@ export class ProcGroupManager implements ResourceHolder {
 
   /** Sends a signal to all members; returns how many it reached. Fails with NOT_FOUND for a group without members. */
   signalGroup(groupId: PGID, signal: Signal, by?: Process): number {
-    return this.#call(
+    return this.#parts.debug.callNow(
       by,
       undefined,
       "SignalGroup",
@@ -126,18 +126,6 @@ export class ProcGroupManager implements ResourceHolder {
       "NOT_FOUND",
       `There is no process group ${shown(groupId)}: it is there while a process is in it.`,
     );
-  }
-
-  #call<T>(
-    by: Process | undefined,
-    about: PID | undefined,
-    syscall: string,
-    args: Record<string, unknown>,
-    run: () => T,
-    result?: (value: T) => unknown,
-  ): T {
-    const proc = about === undefined ? undefined : this.#parts.table.find(about);
-    return this.#parts.debug.callNow(by, proc, syscall, args, run, result);
   }
 }
 

@@ -88,7 +88,7 @@ export class ProcessManager {
         ? "ended"
         : signals.deliver(proc, signal, "alone");
     };
-    debug.callNow(by, table.find(pid), "Kill", { pid, signal }, deliver, (done) => done);
+    debug.callNow(by, pid, "Kill", { pid, signal }, deliver, (done) => done);
   }
 
   /**

@@ -52,10 +52,11 @@ export class SignalManager implements ResourceHolder {
    * INVALID for an unknown signal.
    */
   signal(pid: PID, signal: Signal, by?: Process): Disposition {
-    return this.#call(by, pid, "Signal", { pid, signal }, () => {
+    const deliver = (): Disposition => {
       assertSignal(signal);
       return this.deliver(this.#alive(pid), signal);
-    });
+    };
+    return this.#parts.debug.callNow(by, pid, "Signal", { pid, signal }, deliver, (done) => done);
   }
 
   /** Sets the handler of a signal; null restores the default action. */
@@ -211,18 +212,8 @@ export class SignalManager implements ResourceHolder {
   #own<T>(pid: PID, syscall: string, args: Record<string, unknown>, run: (proc: Process) => T): T {
     const proc = this.#parts.table.find(pid);
     const by = proc && isAlive(proc) ? proc : undefined;
-    return this.#call(by, pid, syscall, args, () => run(this.#alive(pid)));
-  }
-
-  #call<T>(
-    by: Process | undefined,
-    about: PID,
-    syscall: string,
-    args: Record<string, unknown>,
-    run: () => T,
-  ): T {
-    const { debug, table } = this.#parts;
-    return debug.callNow(by, table.find(about), syscall, args, run, (value) => value);
+    const ofAlive = (): T => run(this.#alive(pid));
+    return this.#parts.debug.callNow(by, pid, syscall, args, ofAlive, (value) => value);
   }
 }
 

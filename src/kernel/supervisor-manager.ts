@@ -61,14 +61,13 @@ export class SupervisorManager {
       await runner.reap(proc);
       return exit;
     };
-    return await debug.callFor(by, table.find(pid), "StopSupervisor", { pid }, stop, ({ reason }) => reason);
+    return await debug.callFor(by, pid, "StopSupervisor", { pid }, stop, ({ reason }) => reason);
   }
 
   /** The children in the order of their start, ended ones too. */
   supervisorChildren(pid: PID, by?: Process): SupervisedChild[] {
-    const { table, debug } = this.#parts;
     const list = (): SupervisedChild[] => this.#supervisor(pid).children();
-    return debug.callNow(by, table.find(pid), "SupervisorChildren", { pid }, list, ({ length }) => length);
+    return this.#parts.debug.callNow(by, pid, "SupervisorChildren", { pid }, list, ({ length }) => length);
   }
 
   /**
@@ -77,10 +76,9 @@ export class SupervisorManager {
    * child that had run is then restarted like any failed one.
    */
   async restartChild(pid: PID, id: string, by?: Process): Promise<PID> {
-    const { debug, table } = this.#parts;
     const args = { pid, child: id };
     const restart = async (): Promise<PID> => await this.#supervisor(pid).restartChild(id);
-    return await debug.callFor(by, table.find(pid), "RestartChild", args, restart, (started) => started);
+    return await this.#parts.debug.callFor(by, pid, "RestartChild", args, restart, (started) => started);
   }
 
   /** SupervisorChildren without a recorded syscall, also of an ended supervisor. */

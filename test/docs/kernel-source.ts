@@ -24,7 +24,7 @@ export function onOneLine(text: string): string {
 }
 
 /** What records a syscall: the Debugger's methods, and what the managers have in front of them. */
-const RECORDS = /(?:debug\.(?:call|callFor|callNow)|#(?:call|own|create|run|event))\(/g;
+const RECORDS = /(?:debug\.(?:call|callFor|callNow)|#(?:call|own|create|run|event|note))\(/g;
 /** How the name of a syscall is written. */
 const NAME = /^"([A-Z][a-z]+[A-Za-z]*)"$/;
 

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { defaultSettings } from "../../src/config/settings/settings.ts";
 import type { ResumeOptions } from "../../src/kernel/agents/run-resumer.ts";
-import { Kernel } from "../../src/kernel/kernel.ts";
+import { createKernel, type Kernel } from "../../src/kernel/kernel.ts";
 import type {
   AgentInfo,
   ChildRequest,
@@ -223,7 +223,7 @@ export class KernelHarness {
       memoryBytes: 65_536,
       diskBytes: 1 << 24,
     });
-    this.kernel = new Kernel({
+    this.kernel = createKernel({
       version: "test",
       kernelId: "test",
       platform: "test",

@@ -1,7 +1,7 @@
 /** Spawns the children of agents and waits for them. */
 
 import { childOf, isTerminal } from "../../daemons/snapshot.ts";
-import { onceAborted, orAborted } from "../../lib/cancellation.ts";
+import { orAborted } from "../../lib/cancellation.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import { SIGINT, SIGTERM } from "../../lib/signals.ts";
 import type { DaemonSnapshot } from "../../plugin/index.ts";
@@ -272,10 +272,8 @@ export class ChildAgents {
   }
 
   async #awaitEnd(parent: Process, child: Process, signal: AbortSignal): Promise<ProcInfo> {
-    const aborted = Promise.withResolvers<never>();
-    const ignore = onceAborted(signal, () => aborted.reject(signal.reason));
     try {
-      await Promise.race([this.#parts.processes.wait(child.pid, parent), aborted.promise]);
+      await orAborted(this.#parts.processes.wait(child.pid, parent), signal);
       return child.info();
     } catch (thrown) {
       // An ending parent ends its children itself, in its own order.
@@ -288,7 +286,6 @@ export class ChildAgents {
     } finally {
       this.#waiting.delete(child.pid);
       for (const wake of [...this.#onEnd]) wake();
-      ignore();
       // Only a child that was built below its parent charges the parent's budget directly.
       if (child.spec.ppid !== parent.pid) charge(parent, child.uuid, child.spec.budget);
     }

@@ -58,7 +58,7 @@ export class ChatControl {
       return { seq: entry.seq, suspended: end?.reason === "suspended" };
     };
     const args = { to: pid, size: text.length, images: images.length, when };
-    return this.#call("Send", pid, args, send, ({ seq }) => seq);
+    return this.#parts.debug.callFor(undefined, pid, "Send", args, send, ({ seq }) => seq);
   }
 
   /** Takes back a message that the model has not read; durable when it resolves. Fails with NOT_FOUND if it has. */
@@ -69,7 +69,7 @@ export class ChatControl {
       this.#parts.watchers.emit(proc, { event: "message", state: "taken_back", ...message });
       return message;
     };
-    return this.#call("TakeBack", pid, { pid, seq }, takeBack, () => seq);
+    return this.#parts.debug.callFor(undefined, pid, "TakeBack", { pid, seq }, takeBack, () => seq);
   }
 
   /**
@@ -89,7 +89,14 @@ export class ChatControl {
       const putBack = await Promise.race([proc.work.interrupt(), proc.done.then(() => [])]);
       return { interrupted: what, text_seen: what === "model" && arriving !== "", put_back: [...putBack] };
     };
-    return this.#call("Interrupt", pid, { pid }, interrupt, ({ interrupted }) => interrupted);
+    return this.#parts.debug.callFor(
+      undefined,
+      pid,
+      "Interrupt",
+      { pid },
+      interrupt,
+      ({ interrupted }) => interrupted,
+    );
   }
 
   /**
@@ -114,7 +121,7 @@ export class ChatControl {
       return { applied: true };
     };
     const args = { pid, provider: provider?.name, model: provider?.model, effort };
-    return this.#call("SetModel", pid, args, set, ({ applied }) => applied);
+    return this.#parts.debug.callFor(undefined, pid, "SetModel", args, set, ({ applied }) => applied);
   }
 
   /**
@@ -137,10 +144,17 @@ export class ChatControl {
       });
       return Promise.race([compacted, ended]);
     };
-    return this.#call("Compact", pid, { pid }, compact, ({ tokensBefore, tokensAfter }) => ({
-      tokens_before: tokensBefore,
-      tokens_after: tokensAfter,
-    }));
+    return this.#parts.debug.callFor(
+      undefined,
+      pid,
+      "Compact",
+      { pid },
+      compact,
+      ({ tokensBefore, tokensAfter }) => ({
+        tokens_before: tokensBefore,
+        tokens_after: tokensAfter,
+      }),
+    );
   }
 
   /** Whether a process waits for a message of its user now. */
@@ -166,7 +180,7 @@ export class ChatControl {
       await proc.done;
       return { ended: true };
     };
-    return this.#call("EndChat", pid, { pid }, end, ({ ended }) => ended);
+    return this.#parts.debug.callFor(undefined, pid, "EndChat", { pid }, end, ({ ended }) => ended);
   }
 
   #agent(pid: PID): Process {
@@ -184,16 +198,5 @@ export class ChatControl {
       "INVALID",
       `The message has images, but ${proc.model.provider.device} accepts none. Leave them out, or choose another model.`,
     );
-  }
-
-  #call<T>(
-    syscall: string,
-    pid: PID,
-    args: Record<string, unknown>,
-    work: () => Promise<T>,
-    result: (value: T) => unknown,
-  ): Promise<T> {
-    const { debug, table } = this.#parts;
-    return debug.callFor(undefined, table.find(pid), syscall, args, work, result);
   }
 }

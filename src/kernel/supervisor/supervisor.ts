@@ -180,7 +180,7 @@ export class Supervisor {
     const start = async (): Promise<void> => {
       for (const slot of this.#slots) await this.#start(slot);
     };
-    return failureOf(this.#record("SpawnSupervisor", args, start, () => this.#proc.pid));
+    return failureOf(this.#event("SpawnSupervisor", args, start, () => this.#proc.pid));
   }
 
   /** Starts a child, or throws an error that names it. */
@@ -193,7 +193,7 @@ export class Supervisor {
       startChild(this.#parts, this.#proc, slot.spec).catch((thrown: unknown) => {
         throw startError(this.#spec.name, id, thrown);
       });
-    const proc = await this.#record("SupervisorStart", { child: id }, start, ({ pid }) => pid);
+    const proc = await this.#event("SupervisorStart", { child: id }, start, ({ pid }) => pid);
     slot.starts++;
     this.#attach(slot, proc);
   }
@@ -322,7 +322,7 @@ export class Supervisor {
     const { proc } = slot;
     if (!proc) return false;
     const shutdown = shutdownOf(slot.spec);
-    const { exit } = await this.#record(
+    const { exit } = await this.#event(
       "SupervisorStop",
       { child: slot.spec.id, pid: proc.pid, shutdown },
       () => stopChild(this.#parts, this.#proc, proc, { shutdown, ask, hurry: this.#hurry.promise }),
@@ -353,7 +353,7 @@ export class Supervisor {
   }
 
   #note(syscall: string, args: Record<string, unknown>, result?: unknown): Promise<void> {
-    return this.#record(
+    return this.#event(
       syscall,
       args,
       () => undefined,
@@ -362,7 +362,7 @@ export class Supervisor {
   }
 
   /** Records what it did and why in its own record: at once, because a supervisor has no steps. Rethrows the error. */
-  async #record<T>(
+  async #event<T>(
     syscall: string,
     args: Record<string, unknown>,
     run: () => Promise<T> | T,

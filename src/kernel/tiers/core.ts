@@ -27,7 +27,6 @@ export interface Core extends ReturnType<typeof buildCore> {}
 
 export function buildCore(ports: KernelPorts) {
   const { clock, callbacks } = ports;
-  const debug = new Debugger(clock);
   const contexts = new Conversations();
   const log = (level: "debug" | "info" | "warn", source: string, text: string): void =>
     ports.log?.(level, source, text);
@@ -40,6 +39,7 @@ export function buildCore(ports: KernelPorts) {
     }
   };
   const table = new ProcessTable();
+  const debug = new Debugger(clock, table);
   const watchers = new ProcessEvents({ clock, table, callbacks });
   const inboxes = new Inboxes((proc, entry) => {
     if (entry.kind === "input")

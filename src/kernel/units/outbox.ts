@@ -212,18 +212,10 @@ function tailOf(snapshot: DaemonSnapshot): string {
   return `\n${cut ? hint : ""}${text.slice(-MAX_TAIL)}`;
 }
 
-function textOf(snapshot: DaemonSnapshot): string {
-  switch (snapshot.kind) {
-    case "local_bash":
-      return snapshot.metadata.output;
-    case "local_agent":
-    case "dream":
-    case "in_process_teammate":
-    case "local_workflow": {
-      const { summary, err } = snapshot.metadata;
-      return [summary, err === "" ? "" : `error: ${err}`].filter((part) => part !== "").join("\n");
-    }
-    default:
-      return "";
-  }
+function textOf({ metadata }: DaemonSnapshot): string {
+  if ("output" in metadata) return metadata.output;
+  if (!("err" in metadata)) return "";
+  return [metadata.summary, metadata.err && `error: ${metadata.err}`]
+    .filter((part) => part !== "")
+    .join("\n");
 }

@@ -7,7 +7,7 @@ import { loadSettings } from "../../config/settings/settings.ts";
 import { CRON } from "../../cron/cron-folder.ts";
 import type { Asker } from "../../kernel/asks/asks.ts";
 import { ORIGINS } from "../../kernel/files/worktree-origin.ts";
-import { Kernel } from "../../kernel/kernel.ts";
+import { createKernel, type Kernel } from "../../kernel/kernel.ts";
 import type { Logger } from "../../lib/logger.ts";
 import { descriptorLimit } from "../../os/libc.ts";
 import { ownCommand } from "../../os/own-program.ts";
@@ -54,7 +54,7 @@ export function startKernel(
   const { open, history, search, projects, dataDirs } = records;
   const { clock, kernelId, kernelAlive, pids, children } = machine;
   const events = new KernelEvents();
-  const kernel = new Kernel({
+  const kernel = createKernel({
     version,
     kernelId,
     platform: `${process.platform} ${process.arch}`,
