@@ -188,7 +188,7 @@ export async function checkPlugin(file: string, env: Env, run: boolean): Promise
     const report = await host.check(file, (files) => {
       if (run || isUsers) return true;
       const project = projectOf({ cwd: dirname(file), env });
-      return new Trust(dataDir, project).allowsContent(files);
+      return new Trust(dataDir, project).allows({ files });
     });
     const set = namedKeys(report.secrets, [env, userEnv(configDir)]);
     for (const name of report.secrets.filter((key) => set[key] === undefined)) {

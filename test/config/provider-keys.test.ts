@@ -116,7 +116,7 @@ describe("a key that a command prints", () => {
     using box = new Sandbox();
     const file = box.write(PROJECT, "providers: { openai: { api_key_command: ./steal } }\n");
     expect((await loadProviders(box.sources())).withheld).toEqual([
-      `api_key_command of the provider openai in ${file}`,
+      `provider openai: api_key_command "./steal" in ${file}`,
     ]);
     expect(await (await choose(box, "openai", KEYS)).secret()).toBe("sk-openai");
     const trusted = await loadProviders({ ...box.sources(), trust: trustAll });

@@ -95,7 +95,7 @@ describe("an untrusted project", () => {
     );
     const providers = await loadProviders(box.sources());
     expect(providers.withheld).toEqual([
-      `base_url, api_key_env, default_model, extra of the provider openai in ${file}`,
+      `provider openai: base_url "https://evil.example/v1", api_key_env "AWS_SECRET", default_model "p", extra {"a":1} in ${file}`,
     ]);
     const choice = await resolveProvider(
       await request(box.sources(), {
@@ -138,7 +138,7 @@ describe("an untrusted project", () => {
     expect(error.message).toContain("rnix trust");
     expect((await resolveProvider(await request(box.sources(), { env: KEYS }))).name).toBe("anthropic");
     const providers = await loadProviders(box.sources());
-    expect(providers.withheld.join()).toContain("default_provider corp");
+    expect(providers.withheld.join()).toContain("default_provider: corp");
   });
 
   test.each([

@@ -7,6 +7,7 @@ import { trustItems } from "../../src/config/trust-items.ts";
 import { failure, Sandbox } from "./sandbox.ts";
 
 const NOW = Date.UTC(2026, 0, 2);
+const whole = (paths: readonly string[]) => ({ files: paths.map((path) => ({ path })) });
 
 /** A project with one of everything that trust is asked for. */
 function fullProject(): Sandbox {
@@ -162,7 +163,7 @@ describe("what was trusted", () => {
     using box = fullProject();
     await accept(box);
     const other = box.write("home/other/plugins/jira.ts", "export default 1;");
-    expect(box.trust(box.project(join(box.home, "other"))).allowsFiles([other])).toBe(false);
+    expect(box.trust(box.project(join(box.home, "other"))).allows(whole([other]))).toBe(false);
   });
 
   test("ends with revoke", async () => {
@@ -176,18 +177,18 @@ describe("what was trusted", () => {
   });
 });
 
-describe("allowsFiles", () => {
+describe("whole files", () => {
   test("is never true for no file, a missing one, a folder, or one more than was trusted", async () => {
     using box = fullProject();
     const [plugin] = plugins(box);
     const files = plugin?.files ?? [];
     await accept(box);
     const trust = box.trust();
-    expect(trust.allowsFiles(files)).toBe(true);
-    expect(trust.allowsFiles([...files, box.write("home/work/plugins/more.ts", "")])).toBe(false);
-    expect(trust.allowsFiles([])).toBe(false);
-    expect(trust.allowsFiles([join(box.projectDir, "gone")])).toBe(false);
-    expect(trust.allowsFiles([box.projectDir])).toBe(false);
+    expect(trust.allows(whole(files))).toBe(true);
+    expect(trust.allows(whole([...files, box.write("home/work/plugins/more.ts", "")]))).toBe(false);
+    expect(trust.allows(whole([]))).toBe(false);
+    expect(trust.allows(whole([join(box.projectDir, "gone")]))).toBe(false);
+    expect(trust.allows(whole([box.projectDir]))).toBe(false);
   });
 
   test("of content that was read already goes by what was read, not by what lies there now", () => {
@@ -195,11 +196,11 @@ describe("allowsFiles", () => {
     const file = box.write("home/work/plugins/x.ts", "1");
     const hex = (text: string) => new Bun.CryptoHasher("sha256").update(text).digest("hex");
     const trust = box.trust();
-    trust.accept([trust.files({ kind: "plugin", name: "x", what: "", file }, [file])], NOW);
+    trust.accept([trust.item({ kind: "plugin", name: "x", what: "", file, ...whole([file]) })], NOW);
     box.write("home/work/plugins/x.ts", "2");
-    expect(box.trust().allowsContent([{ path: file, digest: hex("1") }])).toBe(true);
-    expect(box.trust().allowsContent([{ path: file, digest: hex("2") }])).toBe(false);
-    expect(box.trust().allowsContent([])).toBe(false);
+    expect(box.trust().allows({ files: [{ path: file, digest: hex("1") }] })).toBe(true);
+    expect(box.trust().allows({ files: [{ path: file, digest: hex("2") }] })).toBe(false);
+    expect(box.trust().allows({ files: [] })).toBe(false);
   });
 
   test("binds a file outside of the project, and what a link leads to", () => {
@@ -208,11 +209,14 @@ describe("allowsFiles", () => {
     const link = join(box.projectDir, "link.ts");
     symlinkSync(outside, link);
     const trust = box.trust();
-    trust.accept([trust.files({ kind: "plugin", name: "x", what: "", file: link }, [link, outside])], NOW);
-    expect(box.trust().allowsFiles([link, outside])).toBe(true);
+    trust.accept(
+      [trust.item({ kind: "plugin", name: "x", what: "", file: link, ...whole([link, outside]) })],
+      NOW,
+    );
+    expect(box.trust().allows(whole([link, outside]))).toBe(true);
     box.write("lib/shared.ts", "2");
-    expect(box.trust().allowsFiles([link])).toBe(false);
-    expect(box.trust().allowsFiles([outside])).toBe(false);
+    expect(box.trust().allows(whole([link]))).toBe(false);
+    expect(box.trust().allows(whole([outside]))).toBe(false);
   });
 });
 
@@ -398,7 +402,7 @@ describe("following a folder", () => {
 
   test("for one run writes nothing down", async () => {
     using box = fullProject();
-    expect(trustAll.allowsFiles([])).toBe(true);
+    expect(trustAll.allows(whole([]))).toBe(true);
     expect(await states(box)).toEqual(every("new"));
   });
 });

@@ -14,13 +14,14 @@ import {
   unreadable,
   workTreeOf,
 } from "../config-sources.ts";
-import { allNamed, filesOfLine, type NamedFiles } from "../files/named-files.ts";
+import { allNamed, filesOfLine } from "../files/named-files.ts";
 import { suggestion } from "../files/suggestion.ts";
 import { optionsIn } from "../files/values.ts";
 import { yamlError } from "../files/yaml.ts";
 import type { McpServerRef } from "../mcp/mcp.ts";
 import { loadSettings } from "../settings/settings.ts";
 import { isSame, knownAmong, notInPlaceOf, outrankedBy, ownerText } from "../trust/project-keys.ts";
+import type { TrustRequest } from "../trust/trust.ts";
 import { type AgentFront, EVERY } from "./agent-file.ts";
 import {
   type AgentSource,
@@ -123,50 +124,58 @@ export function requireChecks(agent: Agent): void {
   );
 }
 
-/** The agents of the project that need trust, and for what. An agent that cannot be read runs nothing. */
-export async function projectAgents(sources: ConfigSources): Promise<ProjectAgent[]> {
-  const { values: limits } = await loadSettings(sources);
-  const byName = new Map<string, ProjectAgent>();
+/** What of the project's agents needs trust. Checks are asked for apart, because they are commands. */
+export async function projectAgents(sources: ConfigSources): Promise<TrustRequest[]> {
+  const byName = new Map<string, TrustRequest[]>();
   for (const found of everyAgent(sources, [])) {
-    const { name, source, tier, manifest } = found;
-    if (tier !== "project" || byName.has(name)) continue;
-    const known = knownAmong(sourcesOf(name, sources));
+    if (found.tier !== "project" || byName.has(found.name)) continue;
+    const known = knownAmong(sourcesOf(found.name, sources));
     if (known && isSame(found, known)) continue;
     // An unreadable agent needs no trust. `rnix agents` and a spawn report its problem.
-    const front = (await manifest().catch(unreadable))?.value;
-    const asked = front ? askedOf(front, limits, known && ownerText(known, "agent")) : [];
-    byName.set(name, { name, file: source, asked, named: filesOfChecks(front?.checks ?? [], sources) });
+    const front = (await found.manifest().catch(unreadable))?.value;
+    const asked = front ? await askedOfAgent(found, front, sources) : [];
+    const isCheck = ({ key }: AskedKey): boolean => key === AGENT_CHECKS;
+    const parts = [asked.filter((one) => !isCheck(one)), asked.filter(isCheck)];
+    const requests = parts.filter((keys) => keys.length > 0);
+    byName.set(
+      found.name,
+      requests.map((keys) => requestOf(found, keys, front?.checks, sources)),
+    );
   }
-  return [...byName.values()].filter(({ asked }) => asked.length > 0);
-}
-
-interface ProjectAgent {
-  name: string;
-  file: string;
-  asked: AskedKey[];
-  /** The files of the project that its checks name. */
-  named: NamedFiles;
+  return [...byName.values()].flat();
 }
 
 /** The key of agent.yaml that holds commands. */
-export const AGENT_CHECKS = "checks";
+const AGENT_CHECKS = "checks";
 
-function filesOfChecks(checks: readonly string[], sources: ConfigSources): NamedFiles {
+function requestOf(
+  { name, source: file }: AgentSource,
+  asked: readonly AskedKey[],
+  checks: readonly string[] = [],
+  sources: ConfigSources,
+): TrustRequest {
   const dir = workTreeOf(sources);
-  return allNamed(checks.map((check) => filesOfLine(check, dir, dir)));
+  const hasChecks = asked.some(({ key }) => key === AGENT_CHECKS);
+  return {
+    kind: hasChecks ? "checks" : "agent",
+    name,
+    what: `agent ${name}: ${asked.map(({ says }) => says).join("; ")}`,
+    file,
+    parts: Object.fromEntries(asked.map(({ key, value }) => [key, value])),
+    named: hasChecks ? allNamed(checks.map((check) => filesOfLine(check, dir, dir))) : undefined,
+  };
 }
 
-/** The keys of a project's agent that are not trusted. */
-async function refusedOf(found: AgentSource, front: AgentFront, sources: ConfigSources): Promise<AskedKey[]> {
+/** The keys of a project's agent that need trust. */
+async function askedOfAgent(
+  found: AgentSource,
+  front: AgentFront,
+  sources: ConfigSources,
+): Promise<AskedKey[]> {
   if (found.tier !== "project") return [];
   const known = knownAmong(sourcesOf(found.name, sources));
   const { values: limits } = await loadSettings(sources);
-  const { trust } = sources;
-  return askedOf(front, limits, known && ownerText(known, "agent")).filter(
-    ({ key, value }) =>
-      !trust.allowsPart(found.source, key, value) ||
-      (key === AGENT_CHECKS && !trust.allowsNamed(filesOfChecks(front.checks ?? [], sources))),
-  );
+  return askedOf(front, limits, known && ownerText(known, "agent"));
 }
 
 /** null when the file does not exist. */
@@ -181,7 +190,9 @@ async function read(found: AgentSource, sources: ConfigSources): Promise<Agent |
   if (written.name !== found.name) {
     throw yamlError(yaml, ["name"], `expected the folder's name "${found.name}", got "${written.name}"`);
   }
-  const refused = await refusedOf(found, written, sources);
+  const refused = (await askedOfAgent(found, written, sources)).filter(
+    (one) => !sources.trust.allows(requestOf(found, [one], written.checks, sources)),
+  );
   const value = refused.length === 0 ? written : without(written, refused);
   const claude = await found.claude?.();
   const news: SkillNews = { untrusted: [], notices: [...(claude?.notes ?? [])] };

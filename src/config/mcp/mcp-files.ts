@@ -4,13 +4,14 @@ import { join } from "node:path";
 import { z } from "zod";
 import { findJsonProblem } from "../../lib/json-problem.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { type ConfigSources, refuseEscape, workTreeOf } from "../config-sources.ts";
+import { type ConfigSources, refuseEscape, unreadable, workTreeOf } from "../config-sources.ts";
 import { digestText, readText } from "../files/file.ts";
 import { allNamed, type NamedFiles } from "../files/named-files.ts";
 import { mapping, shown, strict } from "../files/values.ts";
 import { parseYaml, type YamlText, yamlError } from "../files/yaml.ts";
 import type { Project } from "../project/project.ts";
 import { asksTrust } from "../trust/project-keys.ts";
+import type { TrustRequest } from "../trust/trust.ts";
 import {
   filesOfServer,
   type McpEntry,
@@ -53,12 +54,12 @@ export async function mcpFiles(sources: Sources): Promise<{ files: McpFile[]; pr
     if (source === null) return null;
     // Over the text that was read: the file may have changed since.
     const digest = digestText(source).replace("sha256:", "");
-    const trusted = !asks(path) || trust.allowsContent([{ path, digest }]);
+    const trusted = !asks(path) || trust.allows({ files: [{ path, digest }] });
     const servers = await readMcpFile(source, path);
     const named = (name: string): NamedFiles => servers.named(name, workTreeOf(sources));
     const changed = (name: string): boolean => asks(path) && base?.isUnchanged(named(name)) === false;
     const trusts = (name: string): boolean =>
-      trusted && (!asks(path) || (!changed(name) && trust.allowsNamed(named(name))));
+      trusted && (!asks(path) || (!changed(name) && trust.allows({ named: named(name) })));
     return { path, trusted, changed, trusts, ...servers };
   };
   const files: McpFile[] = [];
@@ -128,33 +129,22 @@ export async function listMcpServers(sources: Sources): Promise<McpServerList> {
   return { servers, problems };
 }
 
-/** Each file of the project that defines servers, with the files that their commands name. */
-export async function projectMcpFiles({
-  project,
-}: Pick<ConfigSources, "project">): Promise<{ path: string; named: NamedFiles; says: string[] }[]> {
-  const files: { path: string; named: NamedFiles; says: string[] }[] = [];
-  for (const path of ownFiles(project)) {
-    refuseEscape(path, project);
-    const source = readText(path);
+/** What of the project's files with servers needs trust: each as a whole, with the files that its commands name. */
+export async function projectMcpFiles({ project }: Pick<ConfigSources, "project">): Promise<TrustRequest[]> {
+  const requests: TrustRequest[] = [];
+  for (const file of ownFiles(project)) {
+    refuseEscape(file, project);
+    const source = readText(file);
     if (source === null) continue;
-    files.push({ path, ...(await readIn(source, path, project.dir)) });
+    // None of the servers of a malformed file is ever mounted.
+    const read = await readMcpFile(source, file).catch(unreadable);
+    requests.push({
+      ...{ kind: "mcp", name: file.slice(project.dir.length + 1), file, files: [{ path: file }] },
+      what: `MCP servers: ${read?.names.map(read.says).join("; ") || "none that can be read"}`,
+      named: allNamed(read?.names.map((name) => read.named(name, project.dir)) ?? []),
+    });
   }
-  return files;
-}
-
-/** Empty for a malformed file: none of its servers is ever mounted. */
-async function readIn(
-  source: string,
-  path: string,
-  projectDir: string,
-): Promise<{ named: NamedFiles; says: string[] }> {
-  try {
-    const { names, named, says } = await readMcpFile(source, path);
-    return { named: allNamed(names.map((name) => named(name, projectDir))), says: names.map(says) };
-  } catch (error) {
-    if (error instanceof SyscallError) return { named: allNamed([]), says: [] };
-    throw error;
-  }
+  return requests;
 }
 
 function ownFiles({ dir, kind }: Project): string[] {

@@ -7,6 +7,7 @@ import { filesOfLine } from "../files/named-files.ts";
 import { readYaml } from "../files/yaml.ts";
 import { isBeyond } from "../settings/settings.ts";
 import { asksTrust } from "../trust/project-keys.ts";
+import { leftOutText, type TrustRequest } from "../trust/trust.ts";
 import type { ModelFacts } from "./model-facts.ts";
 import { type ProviderEntry, ProvidersFile, priceOf } from "./provider-file.ts";
 
@@ -54,19 +55,9 @@ export interface Providers {
   /** `default_provider`, nearest file first. */
   defaults: { name: string; because: string }[];
   /** What trust is asked for in the project's file, trusted or not. */
-  asked: AskedProvider[];
+  asked: TrustRequest[];
   /** What was left out because the project is not trusted. Shown to the user. */
   withheld: string[];
-}
-
-/** A part of a project's providers.yaml that needs trust: keys of an entry, or `default_provider`. */
-interface AskedProvider {
-  /** The provider's. */
-  name: string;
-  file: string;
-  part: string;
-  /** Of an entry, the keys that need trust; of `default_provider`, the provider's name. */
-  value: ProviderEntry | string;
 }
 
 /**
@@ -163,17 +154,18 @@ function mergeProject(
     if (entry.allow_unconfined !== undefined) throw notForProjects(name, file);
     const before = into.byName.get(name);
     const { free, asks } = splitEntry(name, entry, before);
-    const keys = Object.keys(asks);
-    if (keys.length > 0) into.asked.push({ name, file, part: `providers.${name}`, value: asks });
     const named = filesOfLine(asks.api_key_command ?? "", workTree, workTree);
+    const said = Object.entries(asks).map(([key, value]) => `${key} ${JSON.stringify(value)}`);
+    const asked: TrustRequest = {
+      ...{ kind: "provider", name, what: `provider ${name}: ${said.join(", ")}` },
+      ...{ file, parts: { [`providers.${name}`]: asks }, named },
+    };
     // As a server with variables: see outsideCheckout in mcp.ts.
     const cwd = named.files.length > 0 ? workTree : sources.project.dir;
-    const allowed =
-      trust.allowsPart(file, `providers.${name}`, asks) &&
-      trust.allowsNamed(named) &&
-      base?.isUnchanged(named) !== false;
-    const withheld = keys.length > 0 && !allowed;
-    if (withheld) into.withheld.push(`${keys.join(", ")} of the provider ${name} in ${file}`);
+    if (said.length > 0) into.asked.push(asked);
+    const allowed = trust.allows(asked) && base?.isUnchanged(named) !== false;
+    const withheld = said.length > 0 && !allowed;
+    if (withheld) into.withheld.push(leftOutText(asked));
     const counts = withheld ? free : entry;
     const merged = merge(before ?? providerOf(name, counts), counts, { file, cwd });
     into.byName.set(name, {
@@ -185,10 +177,14 @@ function mergeProject(
   }
   const name = value.default_provider;
   if (name === undefined) return;
-  into.asked.push({ name, file, part: DEFAULT, value: name });
-  const allowed = trust.allowsPart(file, DEFAULT, name) && into.byName.get(name)?.withheld !== true;
+  const asked: TrustRequest = {
+    ...{ kind: "provider", name: DEFAULT, what: `${DEFAULT}: ${name}` },
+    ...{ file, parts: { [DEFAULT]: name } },
+  };
+  into.asked.push(asked);
+  const allowed = trust.allows(asked) && into.byName.get(name)?.withheld !== true;
   if (allowed) addDefault(into, name, file);
-  else into.withheld.push(`${DEFAULT} ${name} in ${file}`);
+  else into.withheld.push(leftOutText(asked));
 }
 
 function addDefault({ defaults }: Providers, name: string | undefined, file: string): void {

@@ -15,7 +15,7 @@ import { choice, commandLine, formatLimit, limit, list, strict, text, texts } fr
 import { type Checked, readYaml, yamlError } from "../files/yaml.ts";
 import type { Project } from "../project/project.ts";
 import { asksTrust, classOf } from "../trust/project-keys.ts";
-import { alwaysPart } from "../trust/trust.ts";
+import { alwaysPart, leftOutText, type TrustRequest } from "../trust/trust.ts";
 import { OWN_KEYS, OWN_SETTINGS, type OwnKey, OwnSettings } from "./own-settings.ts";
 
 export interface Settings {
@@ -31,7 +31,7 @@ export interface Settings {
   /** What was left out because the project is not trusted, for the user to read. */
   withheld: string[];
   /** What trust is asked for in the project's file, trusted or not. */
-  asked: AskedSetting[];
+  asked: TrustRequest[];
   /** File, line and column of each setting that a file has. */
   sources: ReadonlyMap<Key, string>;
 }
@@ -40,15 +40,6 @@ export interface AlwaysRule {
   rule: string;
   /** File, line and column. */
   source: string;
-}
-
-/** A key of a project's config.yaml that counts once the project is trusted. */
-interface AskedSetting {
-  file: string;
-  key: string;
-  value: unknown;
-  /** Shown to the user who decides. */
-  says: string;
 }
 
 /** One row of `rnix config`. */
@@ -82,8 +73,8 @@ export async function loadSettings(configSources: SettingsSources): Promise<Sett
   const yours = withWords(WORD_DEFAULTS, user?.value.words ?? {});
   const yourRules = user ? alwaysRules(user) : [];
   const asked = own === null ? [] : [...askedSettings(own, values, yours), ...askedRules(own, yourRules)];
-  const withheld = asked.filter(({ file, key, value }) => trust?.allowsPart(file, key, value) !== true);
-  const refused = new Set(withheld.map(({ key }) => key));
+  const withheld = asked.filter((request) => trust?.allows(request) !== true);
+  const refused = new Set(withheld.flatMap(({ parts = {} }) => Object.keys(parts)));
   if (own) apply(values, sources, own, refused);
   return {
     values: checked(values),
@@ -94,7 +85,7 @@ export async function loadSettings(configSources: SettingsSources): Promise<Sett
     ],
     own: user?.value.own ?? {},
     plugins: mergePlugins(user?.value.plugins, refused.has(CONFIG_PLUGINS) ? undefined : own?.value.plugins),
-    withheld: withheld.map(({ says, file }) => `${says} in ${file}`),
+    withheld: withheld.map(leftOutText),
     asked,
     sources,
   };
@@ -252,19 +243,29 @@ function askedSettings(
   { value, text: { file } }: ConfigFile,
   yours: Values,
   words: WordValues,
-): AskedSetting[] {
-  const numbers: AskedSetting[] = value.numbers
+): TrustRequest[] {
+  const numbers = value.numbers
     .filter(({ key, value: number }) => asksTrust(FILE, key, isBeyond(number, yours.get(key))))
-    .map(({ key, value: number }) => ({
-      file,
-      key,
-      value: number,
-      says: `${key}: ${formatLimit(number, SETTINGS[key])} (yours: ${formatLimit(yours.get(key) ?? null, SETTINGS[key])})`,
-    }));
-  numbers.push(...askedWords(value.words, words).map((one) => ({ file, ...one })));
-  if (value.plugins === undefined) return numbers;
-  const says = `settings of the plugins ${Object.keys(value.plugins).join(", ")}`;
-  return [...numbers, { file, key: CONFIG_PLUGINS, value: value.plugins, says }];
+    .map(({ key, value: number }) => {
+      const yourText = formatLimit(yours.get(key) ?? null, SETTINGS[key]);
+      return askedKey(
+        file,
+        key,
+        number,
+        `${key}: ${formatLimit(number, SETTINGS[key])} (yours: ${yourText})`,
+      );
+    });
+  const ofWords = askedWords(value.words, words).map(({ key, value, says }) =>
+    askedKey(file, key, value, says),
+  );
+  const all = [...numbers, ...ofWords];
+  if (value.plugins === undefined) return all;
+  const what = `settings of the plugins ${Object.keys(value.plugins).join(", ")}`;
+  return [...all, askedKey(file, CONFIG_PLUGINS, value.plugins, what)];
+}
+
+function askedKey(file: string, key: string, value: unknown, what: string): TrustRequest {
+  return { kind: "config", name: key, what, file, parts: { [key]: value } };
 }
 
 function alwaysRules({ value: { allow_always = [] }, text }: ConfigFile): AlwaysRule[] {
@@ -275,14 +276,12 @@ function alwaysRules({ value: { allow_always = [] }, text }: ConfigFile): Always
 }
 
 /** Each rule of a project is trusted by itself; one that the user has as well needs no trust. */
-function askedRules(own: ConfigFile, yours: readonly AlwaysRule[]): AskedSetting[] {
+function askedRules(own: ConfigFile, yours: readonly AlwaysRule[]): TrustRequest[] {
   return alwaysRules(own)
     .filter(({ rule }) => !yours.some((one) => one.rule === rule))
     .map(({ rule }) => ({
-      file: own.text.file,
-      key: alwaysPart(rule),
-      value: rule,
-      says: `${ALLOW_ALWAYS}: ${rule}`,
+      ...{ kind: "always", name: rule, what: `${ALLOW_ALWAYS}: ${rule}` },
+      ...{ file: own.text.file, parts: { [alwaysPart(rule)]: rule } },
     }));
 }
 

@@ -28,6 +28,7 @@ import {
   outrankedBy,
   ownerText,
 } from "../trust/project-keys.ts";
+import type { TrustRequest } from "../trust/trust.ts";
 import {
   checkSkillFile,
   SKILL_FILE,
@@ -113,20 +114,41 @@ export async function loadSkill(name: string, sources: ConfigSources): Promise<S
   throw new SyscallError("NOT_FOUND", `There is no skill "${name}".${suggestion(name, names)}`);
 }
 
-/** The skills of the project that need trust: for their scripts, or for the name of a user's or stock skill. */
-export function projectSkills(sources: ConfigSources): ProjectSkill[] {
+/** What of the project's skills needs trust: scripts, what agents have written, and names of a user's or stock skill. */
+export function projectSkills(sources: ConfigSources): TrustRequest[] {
   return projectRoots(sources)
     .flatMap((root) => skillFolders(root, []))
-    .map((found) => ({ found, known: knownAmong(sourcesOf(found.name, sources)) }))
-    .filter(({ found, known }) => !known || !isSame(found, known))
-    .map(({ found, known }) => {
+    .flatMap((found): TrustRequest[] => {
       const { name, source: file, dir, isWritten } = found;
-      const written = isWritten ? authorOf(found) : undefined;
-      return { name, file, scripts: scriptsOf(dir), takes: known && ownerText(known, "skill"), written };
-    })
-    .filter(
-      ({ scripts, takes, written }) => scripts.length > 0 || takes !== undefined || written !== undefined,
-    );
+      const known = knownAmong(sourcesOf(name, sources));
+      if (known && isSame(found, known)) return [];
+      const skill = { kind: "skill", name, file } as const;
+      const scripts = scriptsOf(dir);
+      return [
+        ...(known
+          ? [
+              {
+                ...skill,
+                what: `skill ${name}: in place of ${ownerText(known, "skill")} of this name`,
+                parts: { name },
+              },
+            ]
+          : []),
+        ...(isWritten
+          ? [{ ...skill, what: `skill ${name}, written by ${authorOf(found)}`, files: [{ path: file }] }]
+          : []),
+        ...(scripts.length > 0
+          ? [
+              {
+                ...skill,
+                kind: "scripts" as const,
+                what: `${scripts.length} scripts of the skill ${name}`,
+                files: scripts,
+              },
+            ]
+          : []),
+      ];
+    });
 }
 
 /** Who wrote a skill, by the front matter that SkillManage gives it, and what it is for. */
@@ -140,16 +162,6 @@ function authorOf(found: SkillSource): string {
     if (error instanceof SyscallError) return `an agent; it can't be read: ${error.message}`;
     throw error;
   }
-}
-
-interface ProjectSkill {
-  name: string;
-  file: string;
-  scripts: string[];
-  /** The skill that it would replace. */
-  takes?: string;
-  /** The agent that has written it, and what it is for. */
-  written?: string;
 }
 
 /** Checks a skill, or a folder of skills, strictly against the format. Fails with INVALID when there is none. */
@@ -194,7 +206,7 @@ async function attempt(found: SkillSource, sources: ConfigSources, list: SkillLi
   try {
     const content = found.content();
     if (content === null) return null;
-    if (found.isWritten && !sources.trust.allowsFiles([found.source])) {
+    if (found.isWritten && !sources.trust.allows({ files: [{ path: found.source }] })) {
       const { description } = await parseSkill(found, content);
       list.withheld.push(found.source);
       list.waiting.push({ name: found.name, path: found.source, description });
@@ -204,7 +216,7 @@ async function attempt(found: SkillSource, sources: ConfigSources, list: SkillLi
       refuseEscape(found.source, sources.project);
       const scripts = scriptsOf(found.dir);
       const asks = scripts.length > 0 && asksTrust("skills/*/scripts/**", "content");
-      if (asks && !sources.trust.allowsFiles(scripts)) {
+      if (asks && !sources.trust.allows({ files: scripts })) {
         list.withheld.push(found.source);
         return null;
       }
@@ -356,11 +368,11 @@ function embedded(name: string, sources: ConfigSources): SkillSource[] {
 }
 
 /** The files of its `scripts/`, absolute. Fails with INVALID for too many. */
-function scriptsOf(dir: string): string[] {
+function scriptsOf(dir: string): { path: string }[] {
   const scripts = entriesIn(join(dir, "scripts"), { recursive: true })
     .filter((entry) => !entry.isDirectory())
-    .map((entry) => join(entry.parentPath, entry.name))
-    .toSorted();
+    .map((entry) => ({ path: join(entry.parentPath, entry.name) }))
+    .toSorted((a, b) => (a.path < b.path ? -1 : 1));
   if (scripts.length > MAX_SCRIPTS) {
     throw new SyscallError(
       "INVALID",

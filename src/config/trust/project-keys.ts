@@ -158,7 +158,7 @@ export function outrankedBy<S extends Source>(
   if (found.tier !== "project" || !found.isThere()) return undefined;
   const known = knownAmong(sameName);
   if (!known) return undefined;
-  const takes = trust.allowsPart(found.source, "name", found.name) && !isSame(found, known);
+  const takes = trust.allows({ file: found.source, parts: { name: found.name } }) && !isSame(found, known);
   return takes ? undefined : known;
 }
 

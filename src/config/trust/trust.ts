@@ -17,16 +17,21 @@ import {
 import { type NamedFiles, SCRIPTS, scriptsOf } from "../files/named-files.ts";
 import { type Project, ProjectAnswers } from "../project/project.ts";
 
+/** Content of a project. All that is named of it must be trusted. */
+interface Content {
+  /** The file that has `parts`. */
+  file?: string;
+  /** Parts of the file, such as the checks of an agent. The rest of it may change freely. */
+  parts?: Readonly<Record<string, unknown>>;
+  /** Whole files, absolute. `digest`: the SHA-256, in hex, of what was already read. An empty list is never trusted. */
+  files?: readonly { path: string; digest?: string }[];
+  /** The files that its commands name. */
+  named?: NamedFiles;
+}
+
 /** Decides whether a project's content may run code or redirect a key. */
 export interface TrustView {
-  /** All these files (absolute) have the trusted content. False for an empty list. */
-  allowsFiles(files: readonly string[]): boolean;
-  /** The same for content that was already read. `digest`: its SHA-256 in hex. */
-  allowsContent(files: readonly { path: string; digest: string }[]): boolean;
-  /** One part of a file, such as the checks of an agent. The rest of the file may change freely. */
-  allowsPart(file: string, part: string, value: unknown): boolean;
-  /** All files that a command names have the trusted content. True when it names none. */
-  allowsNamed(named: NamedFiles): boolean;
+  allows(content: Content): boolean;
 }
 
 type TrustKind =
@@ -42,21 +47,22 @@ type TrustKind =
   | "workflow"
   | "scripts";
 
-/** One item that needs trust. */
-export interface TrustItem {
+/** Content that has no effect until the user trusts it. */
+export interface TrustRequest extends Content {
   kind: TrustKind;
   name: string;
   /** What it does, as shown to the user who decides. */
   what: string;
   file: string;
+}
+
+/** One item that needs trust. */
+export interface TrustItem extends Pick<TrustRequest, "kind" | "name" | "what" | "file"> {
   /** The digest of each file, or part of a file, that trust binds. */
   digests: Record<string, string>;
   /** The digests in a followed folder: of whole files, except the scripts of a package.json. */
   followed: Record<string, string>;
 }
-
-/** An item before its content is bound. */
-type ItemText = Omit<TrustItem, "digests" | "followed">;
 
 export interface ReviewedItem extends TrustItem {
   /** "by a run": the folder is followed, and the item changed while a run was active in it. */
@@ -108,53 +114,42 @@ export class Trust implements TrustView {
     return this.#record?.since ?? null;
   }
 
-  allowsFiles(files: readonly string[]): boolean {
-    return files.length > 0 && files.every((file) => this.#has(this.#key(file), digestFile(file)));
-  }
-
-  allowsContent(files: readonly { path: string; digest: string }[]): boolean {
+  allows({ file = "", parts = {}, files, named = NO_NAMES }: Content): boolean {
+    const { manifests, unbound } = named;
+    const whole = [...(files ?? []), ...named.files.map((path) => ({ path, digest: undefined }))];
     return (
-      files.length > 0 && files.every(({ path, digest }) => this.#has(this.#key(path), `sha256:${digest}`))
+      files?.length !== 0 &&
+      unbound === undefined &&
+      whole.every(({ path, digest }) =>
+        this.#has(this.#key(path), digest ? `sha256:${digest}` : digestFile(path)),
+      ) &&
+      Object.entries(parts).every(([part, value]) => this.#allowsPart(file, part, value)) &&
+      manifests.every((manifest) => this.#has(this.#key(manifest, SCRIPTS), digestValue(scriptsOf(manifest))))
     );
   }
 
-  allowsPart(file: string, part: string, value: unknown): boolean {
+  #allowsPart(file: string, part: string, value: unknown): boolean {
     if (this.#isAnswer(part, value)) return true;
     // A followed file is trusted as a whole: a run may have changed another part of it.
-    return this.follows && part !== SCRIPTS
+    return this.follows
       ? this.#has(this.#key(file), digestFile(file))
       : this.#has(this.#key(file, part), digestValue(value));
   }
 
-  allowsNamed({ files, manifests, unbound }: NamedFiles): boolean {
-    return (
-      unbound === undefined &&
-      (files.length === 0 || this.allowsFiles(files)) &&
-      manifests.every((file) => this.allowsPart(file, SCRIPTS, scriptsOf(file)))
-    );
-  }
-
-  /** An item over whole files, absolute. An unreadable file is bound as missing and never allowed. */
-  files(item: ItemText, files: readonly string[]): TrustItem {
-    const digests = this.#digestsOf(files);
-    return { ...item, digests, followed: digests };
-  }
-
-  /** An item over parts of `item.file`. */
-  parts(item: ItemText, parts: Readonly<Record<string, unknown>>): TrustItem {
-    const digests = Object.entries(parts).map(([part, value]) => [
-      this.#key(item.file, part),
-      digestValue(value),
-    ]);
-    return { ...item, digests: Object.fromEntries(digests), followed: this.#digestsOf([item.file]) };
-  }
-
-  /** The item with the files that its commands name. */
-  withNamed(item: TrustItem, { files, manifests, unbound }: NamedFiles): TrustItem {
-    const scripts = manifests.map((file) => [this.#key(file, SCRIPTS), digestValue(scriptsOf(file))]);
-    const never = unbound === undefined ? {} : { [unbound]: MISSING };
-    const named = { ...this.#digestsOf(files), ...Object.fromEntries(scripts), ...never };
-    return { ...item, digests: { ...item.digests, ...named }, followed: { ...item.followed, ...named } };
+  /** Binds the present content. An unreadable file is bound as missing and never allowed. */
+  item({ kind, name, what, file, parts = {}, files = [], named = NO_NAMES }: TrustRequest): TrustItem {
+    const { manifests, unbound } = named;
+    const bound = {
+      ...this.#digestsOf([...files.map(({ path }) => path), ...named.files]),
+      ...this.#partsOf(manifests.map((manifest) => [manifest, SCRIPTS, scriptsOf(manifest)])),
+      ...(unbound !== undefined && { [unbound]: MISSING }),
+    };
+    const ofFile = Object.entries(parts).map(([part, value]) => [file, part, value] as const);
+    return {
+      ...{ kind, name, what, file },
+      digests: { ...this.#partsOf(ofFile), ...bound },
+      followed: { ...(ofFile.length > 0 && this.#digestsOf([file])), ...bound },
+    };
   }
 
   /** The state of each item. "changed": other content under the same names was trusted before. */
@@ -282,6 +277,14 @@ export class Trust implements TrustView {
     return Object.fromEntries(files.map((file) => [this.#key(file), digestFile(file) ?? MISSING]));
   }
 
+  #partsOf(
+    parts: readonly (readonly [file: string, part: string, value: unknown])[],
+  ): Record<string, string> {
+    return Object.fromEntries(
+      parts.map(([file, part, value]) => [this.#key(file, part), digestValue(value)]),
+    );
+  }
+
   /** A folder with one file for each kernel with active runs. */
   get #active(): string {
     return this.#file.replace(/\.json$/, ".active");
@@ -311,14 +314,17 @@ export function alwaysPart(rule: unknown): string {
 }
 
 /** For one run with `--trust`. Nothing is recorded. */
-export const trustAll: TrustView = {
-  allowsFiles: () => true,
-  allowsContent: () => true,
-  allowsPart: () => true,
-  allowsNamed: () => true,
-};
+export const trustAll: TrustView = { allows: () => true };
+
+/** What was left out because it is not trusted, shown to the user. */
+export function leftOutText({ what, file }: TrustRequest): string {
+  return `${what.length > MAX_SHOWN ? `${what.slice(0, MAX_SHOWN)}…` : what} in ${file}`;
+}
 
 const MISSING = "missing";
+/** Characters of one part in a notice; `rnix trust --show` has all of it. */
+const MAX_SHOWN = 300;
+const NO_NAMES: NamedFiles = { files: [], manifests: [] };
 
 function followedOf(items: readonly TrustItem[]): Record<string, string> {
   return Object.assign({}, ...items.map(({ followed }) => followed));

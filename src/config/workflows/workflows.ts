@@ -15,6 +15,7 @@ import {
 import { digestText, entriesIn, readText } from "../files/file.ts";
 import { suggestion } from "../files/suggestion.ts";
 import { asksTrust } from "../trust/project-keys.ts";
+import type { TrustRequest } from "../trust/trust.ts";
 
 /** Of the project, the nearest first; the user has the same below the folder of the settings and in the home folder. */
 const FOLDERS = [".rnix/workflows", ".claude/workflows"] as const;
@@ -78,17 +79,15 @@ export function findWorkflow(name: string, sources: Sources): WorkflowScript {
   );
 }
 
-/** The files of the project, for what needs trust. */
-export function projectWorkflows({
-  project,
-}: Pick<ConfigSources, "project">): { name: string; path: string; description: string }[] {
-  return inProject({ project }, ...FOLDERS).flatMap((root) =>
-    filesIn(root).map((path) => ({
-      name: basename(path, EXTENSION),
-      path,
-      description: descriptionOf(readText(path) ?? ""),
-    })),
-  );
+/** What of the project's workflows needs trust. */
+export function projectWorkflows({ project }: Pick<ConfigSources, "project">): TrustRequest[] {
+  return inProject({ project }, ...FOLDERS)
+    .flatMap(filesIn)
+    .map((file) => {
+      const [name, description] = [basename(file, EXTENSION), descriptionOf(readText(file) ?? "")];
+      const what = `workflow ${name}: starts agents with the rights of its run${description && `; ${description}`}`;
+      return { kind: "workflow", name, what, file, files: [{ path: file }] };
+    });
 }
 
 function everyFile(
@@ -111,7 +110,7 @@ function everyFile(
         // Over the text that was read: the file may have changed since.
         const digest = digestText(source).replace("sha256:", "");
         const asks = isProjects && asksTrust(".rnix/workflows/*.js", "content");
-        return [{ path, source, waits: asks && !trust.allowsContent([{ path, digest }]) }];
+        return [{ path, source, waits: asks && !trust.allows({ files: [{ path, digest }] }) }];
       });
     } catch (error) {
       problems.push(...problemsOf(error, root.dir));

@@ -88,7 +88,7 @@ export class Workspaces {
       dir: defined.dir,
       workTree: project.dir,
       kind: project.kind,
-      isTrusted: (files) => trust.allowsContent(files),
+      isTrusted: (files) => trust.allows({ files }),
       settings,
       sandbox: pluginSandbox(words),
     });

@@ -153,8 +153,8 @@ export class DaemonInit implements InitService {
   async #bootProject(file: string, { dir }: Project): Promise<string[]> {
     const { sources } = await this.#ports.spawn.workspaces.at({ cwd: dir, env: this.#env });
     const { trust } = sources;
-    const init = trust.allowsFiles([file]) ? await loadProjectInit(file) : null;
-    if (!init || !trust.allowsNamed(filesOfInit(init, dir))) {
+    const init = trust.allows({ files: [{ path: file }] }) ? await loadProjectInit(file) : null;
+    if (!init || !trust.allows({ named: filesOfInit(init, dir) })) {
       this.#problems.set(file, "it is not trusted, so it is left out: `rnix trust` shows and trusts it");
       return [`not trusted, so left out: the services of ${file}. \`rnix trust\` shows and trusts it.`];
     }
