@@ -5,7 +5,8 @@ import { MAX_AGE_MS, parseDuration } from "../lib/duration.ts";
 import { messageOf } from "../lib/error-detail.ts";
 import { issueText } from "../lib/issue-text.ts";
 import { instantOf } from "../lib/time-zone.ts";
-import { limitsNamed } from "../options/option-list.ts";
+import { limitsNamed, namesWith } from "../options/option-list.ts";
+import { optionSchemas } from "../options/option-schemas.ts";
 import { type JobRequest, type JobTrigger, SyscallError } from "../plugin/index.ts";
 import { PermissionRecord } from "../store/runs/schema.ts";
 import { JOB_DEFAULTS } from "./job-defaults.ts";
@@ -77,11 +78,10 @@ const Request = z.lazy(() => z.strictObject({ ...Fields, replace: z.boolean().op
 /** What a job made by a run may do: at most what that run could. The server fills it in and applies it. */
 const Rights = z.object({
   permissions: PermissionRecord,
-  /** The hosts that programs of the run reach. */
-  network: z.array(z.string()).optional(),
   /** The sandbox of its programs, as its receipt names it. */
   sandbox: z.string().optional(),
   ...limitsNamed(() => z.number().nullable()),
+  ...optionSchemas(namesWith({ inherited: true })),
 });
 export type JobRights = z.infer<typeof Rights>;
 

@@ -112,8 +112,8 @@ export function settledOptions(
 
 const INHERITED = namesWith({ inherited: true });
 
-/** The inherited options of a child, none of which allows more than its parent's. */
-function inheritedOptions(parent: ProcessOptions, own: ProcessOptions): ProcessOptions {
+/** The inherited options of a child, or of a job that a run makes: none allows more than those of `parent`. */
+export function inheritedOptions(parent: ProcessOptions, own: ProcessOptions): ProcessOptions {
   const narrowed: ProcessOptions = {
     network: withinParent(parent.network, own.network),
     taint: stricterTaint(parent.taint, own.taint),

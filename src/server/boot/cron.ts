@@ -6,7 +6,7 @@ import { CRON } from "../../cron/cron-folder.ts";
 import type { CallingRun } from "../../cron/ports.ts";
 import type { Schedules } from "../../cron/schedules.ts";
 import type { ScheduleCaller } from "../../kernel/kernel-ports.ts";
-import { limitsNamed } from "../../options/option-list.ts";
+import { limitsNamed, namesWith, pickOptions } from "../../options/option-list.ts";
 import { type Schedule, SyscallError } from "../../plugin/index.ts";
 import type { KernelEvents } from "./kernel-events.ts";
 import type { LaterParts, MadeSchedules, SchedulesParts } from "./schedules.ts";
@@ -93,8 +93,8 @@ function lazySchedule(make: () => Promise<Schedule>): Schedule {
 /** What a run that makes a job hands down: its rights and limits. */
 function callingRun(run: NonNullable<ScheduleCaller["run"]>, jobId: string | null): CallingRun {
   const { uuid, agent, permissions, provider, model, sandbox } = run;
-  const { network } = run.options;
-  const rights = { permissions, network, sandbox, ...limitsNamed((limit) => run[limit]) };
+  const options = pickOptions(run.options, namesWith({ inherited: true }));
+  const rights = { permissions, sandbox, ...options, ...limitsNamed((limit) => run[limit]) };
   const isKnown = provider !== "" && model !== "";
   return { uuid, agent, jobId, rights, model: isKnown ? { provider, model } : null };
 }

@@ -6,13 +6,12 @@ import type { Env, UserPaths } from "../../config/environment/paths.ts";
 import { knownModels } from "../../config/providers/model-facts.ts";
 import type { StoredJob } from "../../cron/job.ts";
 import type { Preflight } from "../../cron/ports.ts";
+import { inheritedOptions } from "../../kernel/lifetime/spawn-limits.ts";
 import type { AgentInfo, SpawnOpts } from "../../kernel/types.ts";
 import { deliveryTarget } from "../../lib/delivery-target.ts";
 import { nearestName } from "../../lib/edit-distance.ts";
-import { stricterTaint } from "../../lib/taint.ts";
 import { limitsNamed } from "../../options/option-list.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { withinParent } from "../../proxy/host-rules.ts";
 import { recordedLevel, wasWhole } from "../../sandbox/level.ts";
 import type { JobRef } from "../../store/runs/schema.ts";
 import { requireInside } from "../notify/delivery-file.ts";
@@ -147,8 +146,7 @@ function limited(opts: SpawnOpts, { rights }: StoredJob): SpawnOpts {
   return {
     ...opts,
     within: rights.permissions,
-    network: withinParent(rights.network, opts.network),
-    taint: stricterTaint(undefined, opts.taint),
+    ...inheritedOptions(rights, opts),
     ...limitsNamed((limit) => smaller(opts[limit], rights[limit])),
   };
 }

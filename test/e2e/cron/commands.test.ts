@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { chmodSync } from "node:fs";
+import { chmodSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { AddedJob, JobInfo, LedgerRow } from "../../../src/plugin/index.ts";
 import { until } from "../../support/until.ts";
@@ -315,7 +315,9 @@ test.concurrent("an agent that is allowed to makes a job with its own rights and
   machine.write("agents/planner/instructions.md", "Plan.\n");
   await machine.run(["cron", "add", "@daily", "x", "--name", "mine"]);
   const spawned = ["spawn", "plan more", "--agent", "planner", "--model", "small", "--trust"];
-  await machine.ok(spawned);
+  await machine.ok([...spawned, "--taint", "refuse"]);
+  const stored = readFileSync(join(machine.project, ".rnix/data/cron/jobs.json"), "utf8");
+  expect(stored).toContain('"taint":"refuse"');
   const jobs = await json<JobInfo[]>(machine, "cron", "list");
   expect(jobs.map(({ name }) => name)).toEqual(["mine", "own"]);
   expect(jobs[1]).toMatchObject({
