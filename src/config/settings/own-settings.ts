@@ -4,7 +4,7 @@ import { z } from "zod";
 import { choice, flag, list, mapping, number, strict, text, variable } from "../files/values.ts";
 
 /** Secrets that the proxy of a run sends to their hosts, by the name of their variable. */
-export const SecretSettings = z.lazy(() =>
+const SecretSettings = z.lazy(() =>
   mapping(
     "variables",
     strict({
@@ -61,12 +61,5 @@ export const OWN_SETTINGS = {
 export type OwnKey = keyof typeof OWN_SETTINGS;
 export const OWN_KEYS = ["secrets", "telemetry", "dashboard"] as const satisfies readonly OwnKey[];
 
-/** Their values in the user's file, after its schema. */
-export const OwnSettings = z.lazy(() =>
-  z.object({
-    secrets: SecretSettings.optional(),
-    telemetry: TelemetrySettings.optional(),
-    dashboard: DashboardSettings.optional(),
-  }),
-);
-export type OwnSettings = z.infer<typeof OwnSettings>;
+/** Their values in the user's file. */
+export type OwnSettings = { [K in OwnKey]?: z.infer<(typeof OWN_SETTINGS)[K]["schema"]> };

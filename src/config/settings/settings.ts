@@ -6,7 +6,6 @@ import { ASK_MODES, type AskMode, isStricter } from "../../lib/ask-modes.ts";
 import type { Limit } from "../../options/definitions.ts";
 import { OPTION_NAMES, objectOf, optionOf } from "../../options/option-list.ts";
 import type { NameWith } from "../../options/option-types.ts";
-import type { RunOption } from "../../options/run-option.ts";
 import type { Setting } from "../../options/setting.ts";
 import { isSetting, SETTINGS, type SettingKey, type SettingValues } from "../../options/settings.ts";
 import { SyscallError } from "../../plugin/index.ts";
@@ -16,7 +15,7 @@ import { type Checked, readYaml, yamlError } from "../files/yaml.ts";
 import type { Project } from "../project/project.ts";
 import { asksTrust, classOf } from "../trust/project-keys.ts";
 import { alwaysPart, leftOutText, type TrustRequest } from "../trust/trust.ts";
-import { OWN_KEYS, OWN_SETTINGS, type OwnKey, OwnSettings } from "./own-settings.ts";
+import { OWN_KEYS, OWN_SETTINGS, type OwnKey, type OwnSettings } from "./own-settings.ts";
 
 export interface Settings {
   values: SettingValues;
@@ -53,6 +52,8 @@ export interface SettingLine {
   scope: Setting["scope"];
 }
 
+type Line = Omit<SettingLine, "source">;
+
 /** Without a project, or with one of kind "none", only the user's file counts. */
 type SettingsSources = Pick<ConfigSources, "configDir"> & Partial<Pick<ConfigSources, "project" | "trust">>;
 
@@ -60,84 +61,65 @@ type SettingsSources = Pick<ConfigSources, "configDir"> & Partial<Pick<ConfigSou
  * Reads both files. INVALID names file, line and column. A project's limit counts without trust where it is smaller
  * than the user's. A larger one needs trust, and so does `plugins`, which may move a key or run code.
  */
-export async function loadSettings(configSources: SettingsSources): Promise<Settings> {
-  const { project, trust } = configSources;
-  const user = await readConfig(join(configSources.configDir, "config.yaml"), null);
+export async function loadSettings({ configDir, project, trust }: SettingsSources): Promise<Settings> {
+  const user = await readConfig(join(configDir, "config.yaml"), null);
   const own =
     project && project.kind !== "none"
       ? await readConfig(join(project.dir, ".rnix", "config.yaml"), project)
       : null;
-  const values = defaultValues();
-  const sources = new Map<Key, string>();
-  if (user) apply(values, sources, user);
-  const yours = withWords(WORD_DEFAULTS, user?.value.words ?? {});
+  const yours = user ? withFile(DEFAULTS, user) : DEFAULTS;
   const yourRules = user ? alwaysRules(user) : [];
-  const asked = own === null ? [] : [...askedSettings(own, values, yours), ...askedRules(own, yourRules)];
+  const asked = own === null ? [] : [...askedKeys(own, yours), ...askedRules(own, yourRules)];
   const withheld = asked.filter((request) => trust?.allows(request) !== true);
   const refused = new Set(withheld.flatMap(({ parts = {} }) => Object.keys(parts)));
-  if (own) apply(values, sources, own, refused);
+  const values = own ? withFile(yours, own, refused) : yours;
   return {
-    values: checked(values),
-    words: own ? withWords(yours, own.value.words, refused) : yours,
+    values: numbersOf(values),
+    words: wordsOf(values),
     allowAlways: [
       ...yourRules,
       ...(own ? alwaysRules(own) : []).filter(({ rule }) => !refused.has(alwaysPart(rule))),
     ],
-    own: user?.value.own ?? {},
+    own: objectOf(OWN_KEYS.map((key) => [key, user?.value[key]])),
     plugins: mergePlugins(user?.value.plugins, refused.has(CONFIG_PLUGINS) ? undefined : own?.value.plugins),
     withheld: withheld.map(leftOutText),
     asked,
-    sources,
+    sources: new Map([...(user ? placesIn(user) : []), ...(own ? placesIn(own, refused) : [])]),
   };
 }
 
 /** The defaults alone, for a command that has no file to read. */
 export function defaultSettings(): Settings {
-  const values = checked(defaultValues());
+  const [values, words] = [numbersOf(DEFAULTS), wordsOf(DEFAULTS)];
   return {
-    values,
-    words: WORD_DEFAULTS,
-    allowAlways: [],
-    plugins: {},
-    own: {},
-    withheld: [],
-    asked: [],
+    ...{ values, words, allowAlways: [], plugins: {}, own: {}, withheld: [], asked: [] },
     sources: new Map(),
   };
 }
 
 /** The rows of `rnix config`: every setting with its value, default and source. */
 export function describeSettings({ values, words, allowAlways, own, sources }: Settings): SettingLine[] {
-  const ofWords = WORD_KEYS.map((key): SettingLine => {
-    const [value, usual] = [shownWord(words[key]), shownWord(WORD_DEFAULTS[key])];
-    const source = sources.get(key) ?? "default";
-    return { key, value, default: usual, source, about: WORD_ABOUTS[key], scope: "run" };
+  const ofValues = VALUE_KEYS.map((key): Line => {
+    const { about, scope, shown, default: usual } = TABLE[key];
+    const value = shown(isSetting(key) ? values[key] : (words[key] ?? NONE));
+    return { key, value, default: shown(usual), about, scope };
   });
-  const ofLimits = KEYS.map((key): SettingLine => {
-    const setting: Setting = SETTINGS[key];
-    return {
-      key,
-      value: formatLimit(values[key], setting),
-      default: formatLimit(setting.default, setting),
-      source: sources.get(key) ?? "default",
-      about: setting.about,
-      scope: setting.scope,
-    };
-  });
-  const always: SettingLine = {
+  const always: Line = {
     key: ALLOW_ALWAYS,
     value: `[${allowAlways.map(({ rule }) => JSON.stringify(rule)).join(", ")}]`,
     default: "[]",
-    source: sources.get(ALLOW_ALWAYS) ?? "default",
     about: "rules whose calls no person is asked for, such as Bash(make *)",
     scope: "run",
   };
-  const ofOwn = OWN_KEYS.map((key): SettingLine => {
+  const ofOwn = OWN_KEYS.map((key): Line => {
     const value = `{${Object.keys(own[key] ?? {}).join(", ")}}`;
-    const source = sources.get(key) ?? "default";
-    return { key, value, default: "{}", source, about: OWN_SETTINGS[key].about, scope: "user" };
+    return { key, value, default: "{}", about: OWN_SETTINGS[key].about, scope: "user" };
   });
-  return [...ofLimits, ...ofWords, always, ...ofOwn];
+  return [...ofValues, always, ...ofOwn].map(({ about, scope, ...line }) => ({
+    ...line,
+    source: sources.get(line.key) ?? "default",
+    ...{ about, scope },
+  }));
 }
 
 /** Whether `limit` is larger than `than`. null is no limit. */
@@ -175,97 +157,178 @@ const Plugins = z.lazy(() =>
 
 /** The row of this file in the table of what a project may set. */
 const FILE = ".rnix/config.yaml";
-const KEYS = Object.keys(SETTINGS).filter(isSetting);
+
+/** A mode, or `chat`: the mode `outside` where a person types, and `off` for `rnix spawn`. */
+const ASK_SETTINGS = [...ASK_MODES, "chat"] as const;
+type AskSetting = (typeof ASK_SETTINGS)[number];
+
+/** The modes of runs that a person at a terminal starts: of conversations and `rnix "…"`, and of `rnix spawn`. */
+export function modesOf(setting: AskSetting): { byHand: AskMode; spawned: AskMode } {
+  return setting === "chat" ? { byHand: "outside", spawned: "off" } : { byHand: setting, spawned: setting };
+}
+
+/** The options whose setting is a word, or a list. */
+type WordOption = NameWith<{ words: object }>;
+
+interface WordValues extends Record<WordOption, string> {
+  /** The mode of the runs that a person at a terminal starts. */
+  ask: AskSetting;
+  /** What is notified when a suspended run waits for a person's answer: a command or an address. null: nothing. */
+  on_ask: string | null;
+  /** Names with commas. null: none. */
+  plugins_outside: string | null;
+}
+
+type WordKey = keyof WordValues;
+
+/** How `null` is written. */
+const NONE = "none";
+
+/** A number, null for no limit, or a word. */
+type Value = Limit | string;
+type ValueKey = SettingKey | WordKey;
+
+/** What is known of a key with one value. */
+interface ValueRow extends Pick<Setting, "scope" | "about"> {
+  schema(): z.ZodType<Value>;
+  default: Value;
+  shown(value: Value): string;
+  /** Whether a project's value allows more than the user's. Absent: each does. */
+  widens?(value: Value, yours: Value): boolean;
+}
+
+const WORD_OPTIONS = OPTION_NAMES.filter((name): name is WordOption => optionOf(name).words !== undefined);
+
+/** In the order of `rnix config`. */
+const TABLE: Readonly<Record<ValueKey, ValueRow>> = {
+  ...objectOf<Record<SettingKey, ValueRow>>(
+    Object.entries(SETTINGS).map(([key, one]) => [key, numberRow(one)]),
+  ),
+  ask: {
+    ...wordRow(
+      "chat",
+      `the mode of runs that you start at a terminal: ${ASK_MODES.toReversed().join(", ")}; chat: outside in conversations and rnix "…", off for rnix spawn`,
+      () => choice(ASK_SETTINGS),
+    ),
+    widens: (value, yours) => asksLess(askSetting(value), askSetting(yours)),
+  },
+  on_ask: wordRow(
+    NONE,
+    "a command or an https address that is notified when a suspended run waits for an answer",
+    () => commandLine("a command or an address, or none"),
+  ),
+  plugins_outside: wordRow(NONE, "plugins from disk that run outside of their sandbox; *: all of them", () =>
+    words("a plugin's name, or none"),
+  ),
+  ...objectOf<Record<WordOption, ValueRow>>(WORD_OPTIONS.map((name) => [name, optionRow(name)])),
+};
+
+const VALUE_KEYS = Object.keys(TABLE).filter((key): key is ValueKey => Object.hasOwn(TABLE, key));
+const DEFAULTS = objectOf<Values>(VALUE_KEYS.map((key) => [key, TABLE[key].default]));
+
+function numberRow(setting: Setting): ValueRow {
+  const { about, scope } = setting;
+  return {
+    ...{ about, scope, default: setting.default, schema: () => limit(setting) },
+    shown: (value) => (typeof value === "string" ? value : formatLimit(value, setting)),
+    widens: (value, yours) =>
+      typeof value !== "string" && typeof yours !== "string" && isBeyond(value, yours),
+  };
+}
+
+function wordRow(usual: string, about: string, schema: () => z.ZodType<string>): ValueRow {
+  return { about, scope: "run", default: usual, schema, shown: (value) => value?.toString() ?? NONE };
+}
+
+function optionRow(name: WordOption): ValueRow {
+  const { words: setting, choices, hint = "TEXT" } = optionOf(name);
+  const allowed = setting?.choices ?? choices;
+  return wordRow(setting?.default ?? NONE, setting?.about ?? "", () =>
+    allowed ? choice(allowed) : words(hint),
+  );
+}
+
+/** A list is a word with commas. */
+function words(hint: string): z.ZodType<string> {
+  return z.union([text(hint), texts().transform((items) => items.join(","))]);
+}
+
+type Shape = { [K in ValueKey]: z.ZodOptional<z.ZodType<Value>> } & {
+  [K in OwnKey]: z.ZodOptional<(typeof OWN_SETTINGS)[K]["schema"]>;
+};
 
 export const ConfigFile = z.lazy(() =>
   strict({
-    ...Object.fromEntries(KEYS.map((key) => [key, limit(SETTINGS[key]).optional()])),
-    ...wordSchema(),
+    ...objectOf<Pick<Shape, ValueKey>>(VALUE_KEYS.map((key) => [key, TABLE[key].schema().optional()])),
     [ALLOW_ALWAYS]: Rules.optional(),
     plugins: Plugins.optional(),
-    ...Object.fromEntries(OWN_KEYS.map((key) => [key, OWN_SETTINGS[key].schema.optional()])),
-  }).transform(({ plugins, allow_always, ...others }) => ({
-    own: OwnSettings.parse(others),
-    allow_always: Rules.optional().parse(allow_always),
-    plugins: Plugins.optional().parse(plugins),
-    words: WordFile.parse(others),
-    numbers: Object.entries(others).flatMap(([key, value]) =>
-      isSetting(key) && (value === null || typeof value === "number") ? [{ key, value }] : [],
-    ),
-  })),
+    ...objectOf<Pick<Shape, OwnKey>>(OWN_KEYS.map((key) => [key, OWN_SETTINGS[key].schema.optional()])),
+  }),
 );
 
 type ConfigFile = Checked<typeof ConfigFile>;
-type Values = Map<SettingKey, Limit>;
-type Key = SettingKey | WordKey | typeof ALLOW_ALWAYS | OwnKey;
+type Values = Record<ValueKey, Value>;
+type Key = ValueKey | typeof ALLOW_ALWAYS | OwnKey;
 
 /** `project`: whose file it is; null for the user's. */
 async function readConfig(file: string, project: Project | null): Promise<ConfigFile | null> {
   if (project) refuseEscape(file, project);
   const read = await readYaml(ConfigFile, file);
-  const owned = OWN_KEYS.filter((key) => read?.value.own[key] !== undefined);
-  const keys = [...(read?.value.numbers.map(({ key }) => key) ?? []), ...owned];
-  const misplaced = project && keys.find((key) => classOf(FILE, key) === "yours alone");
-  if (read && misplaced) {
-    const why = owned.find((key) => key === misplaced);
-    const because = why ? OWN_SETTINGS[why].why : "one daemon serves all projects";
+  const keys = project && read ? Object.keys(read.value) : [];
+  const misplaced = keys.find((key) => classOf(FILE, key) === "yours alone");
+  if (read && misplaced !== undefined) {
+    const own = OWN_KEYS.find((key) => key === misplaced);
+    const because = own ? OWN_SETTINGS[own].why : "one daemon serves all projects";
     const message = `"${misplaced}" belongs into ~/.config/rnix/config.yaml: ${because}`;
     throw yamlError(read.text, [misplaced], message, "key");
   }
   return read;
 }
 
-/** Overwrites `values` with the numbers of this file, except the `refused` keys. */
-function apply(
-  values: Values,
-  sources: Map<Key, string>,
-  { value, text }: ConfigFile,
-  refused: ReadonlySet<string> = new Set(),
-): void {
-  const note = (key: Key): void => {
-    const { line, column } = text.position([key], "key");
-    sources.set(key, `${text.file}:${line}:${column}`);
+/** The keys with one value in this file, without the refused ones. */
+function givenIn({ value }: ConfigFile, refused: ReadonlySet<string> = new Set()): ValueKey[] {
+  return VALUE_KEYS.filter((key) => value[key] !== undefined && !refused.has(key));
+}
+
+/** The values under those of a file. */
+function withFile(values: Values, file: ConfigFile, refused?: ReadonlySet<string>): Values {
+  return {
+    ...values,
+    ...objectOf<Partial<Values>>(givenIn(file, refused).map((key) => [key, file.value[key]])),
   };
-  for (const { key, value: number } of value.numbers) {
-    if (refused.has(key)) continue;
-    values.set(key, number);
-    note(key);
-  }
-  for (const key of OWN_KEYS) if (value.own[key] !== undefined) note(key);
-  const rules = value.allow_always;
-  if (rules && !(rules.length > 0 && rules.every((rule) => refused.has(alwaysPart(rule)))))
-    note(ALLOW_ALWAYS);
-  for (const key of WORD_KEYS) if (value.words[key] !== undefined && !refused.has(key)) note(key);
 }
 
-/** `yours`: the user's own values. */
-function askedSettings(
-  { value, text: { file } }: ConfigFile,
-  yours: Values,
-  words: WordValues,
-): TrustRequest[] {
-  const numbers = value.numbers
-    .filter(({ key, value: number }) => asksTrust(FILE, key, isBeyond(number, yours.get(key))))
-    .map(({ key, value: number }) => {
-      const yourText = formatLimit(yours.get(key) ?? null, SETTINGS[key]);
-      return askedKey(
-        file,
-        key,
-        number,
-        `${key}: ${formatLimit(number, SETTINGS[key])} (yours: ${yourText})`,
-      );
-    });
-  const ofWords = askedWords(value.words, words).map(({ key, value, says }) =>
-    askedKey(file, key, value, says),
-  );
-  const all = [...numbers, ...ofWords];
-  if (value.plugins === undefined) return all;
+/** File, line and column of each setting of a file that counts. */
+function placesIn(file: ConfigFile, refused: ReadonlySet<string> = new Set()): [Key, string][] {
+  const { value, text } = file;
+  const rules = value.allow_always ?? [];
+  const isRefused = rules.length > 0 && rules.every((rule) => refused.has(alwaysPart(rule)));
+  const keys: Key[] = [
+    ...givenIn(file, refused),
+    ...(value.allow_always === undefined || isRefused ? [] : ([ALLOW_ALWAYS] as const)),
+    ...OWN_KEYS.filter((key) => value[key] !== undefined),
+  ];
+  return keys.map((key) => {
+    const { line, column } = text.position([key], "key");
+    return [key, `${text.file}:${line}:${column}`];
+  });
+}
+
+/** What of a project's file needs trust, except its rules. */
+function askedKeys(own: ConfigFile, yours: Values): TrustRequest[] {
+  const { value, text } = own;
+  const asked = (key: string, part: unknown, what: string): TrustRequest => ({
+    ...{ kind: "config", name: key, what, file: text.file, parts: { [key]: part } },
+  });
+  const values = givenIn(own).flatMap((key) => {
+    const given = value[key] ?? null;
+    const { shown, widens } = TABLE[key];
+    if (!asksTrust(FILE, key, widens?.(given, yours[key]))) return [];
+    return [asked(key, given, `${key}: ${shown(given)} (yours: ${shown(yours[key])})`)];
+  });
+  if (value.plugins === undefined) return values;
   const what = `settings of the plugins ${Object.keys(value.plugins).join(", ")}`;
-  return [...all, askedKey(file, CONFIG_PLUGINS, value.plugins, what)];
-}
-
-function askedKey(file: string, key: string, value: unknown, what: string): TrustRequest {
-  return { kind: "config", name: key, what, file, parts: { [key]: value } };
+  return [...values, asked(CONFIG_PLUGINS, value.plugins, what)];
 }
 
 function alwaysRules({ value: { allow_always = [] }, text }: ConfigFile): AlwaysRule[] {
@@ -293,127 +356,34 @@ function mergePlugins(
   return Object.fromEntries(names.map((name) => [name, { ...user[name], ...project[name] }]));
 }
 
-function defaultValues(): Values {
-  return new Map(KEYS.map((key) => [key, SETTINGS[key].default]));
-}
-
 /** INTERNAL where a setting that needs a limit has none. */
-function checked(values: Values): SettingValues {
-  const all = Object.fromEntries(values);
-  if (!areSettings(all)) throw new SyscallError("INTERNAL", "A setting was read as unlimited.");
-  return all;
+function numbersOf(values: Values): SettingValues {
+  const numbers = Object.fromEntries(Object.entries(values).filter(([key]) => isSetting(key)));
+  if (!areSettings(numbers)) throw new SyscallError("INTERNAL", "A setting was read as unlimited.");
+  return numbers;
 }
 
-function areSettings(values: Record<string, Limit>): values is SettingValues {
-  return KEYS.every((key) => typeof values[key] === "number" || allowsUnlimited(SETTINGS[key]));
+function areSettings(values: Record<string, Value>): values is SettingValues {
+  return Object.entries(SETTINGS).every(
+    ([key, setting]: [string, Setting]) => typeof values[key] === "number" || setting.unlimited === true,
+  );
 }
 
-function allowsUnlimited({ unlimited }: Setting): boolean {
-  return unlimited === true;
+function wordsOf(values: Values): WordValues {
+  const orNull = (value: Value): string | null => (value === NONE ? null : String(value));
+  return {
+    ...objectOf<Record<WordOption, string>>(WORD_OPTIONS.map((name) => [name, values[name]])),
+    ask: askSetting(values.ask),
+    on_ask: orNull(values.on_ask),
+    plugins_outside: orNull(values.plugins_outside),
+  };
 }
 
-/** A mode, or `chat`: the mode `outside` where a person types, and `off` for `rnix spawn`. */
-const ASK_SETTINGS = [...ASK_MODES, "chat"] as const;
-type AskSetting = (typeof ASK_SETTINGS)[number];
-
-/** The modes of runs that a person at a terminal starts: of conversations and `rnix "…"`, and of `rnix spawn`. */
-export function modesOf(setting: AskSetting): { byHand: AskMode; spawned: AskMode } {
-  return setting === "chat" ? { byHand: "outside", spawned: "off" } : { byHand: setting, spawned: setting };
+function askSetting(value: Value): AskSetting {
+  return ASK_SETTINGS.find((one) => one === value) ?? "chat";
 }
 
-/** The options whose setting is a word, or a list. */
-type WordOption = NameWith<{ words: object }>;
-
-const WORD_OPTIONS = OPTION_NAMES.filter((name): name is WordOption => optionOf(name).words !== undefined);
-
-interface WordValues extends Record<WordOption, string> {
-  /** The mode of the runs that a person at a terminal starts. */
-  ask: AskSetting;
-  /** What is notified when a suspended run waits for a person's answer: a command or an address. null: nothing. */
-  on_ask: string | null;
-  /** Names with commas. null: none. */
-  plugins_outside: string | null;
-}
-
-type WordKey = keyof WordValues;
-
-const WORD_DEFAULTS: WordValues = {
-  ask: "chat",
-  on_ask: null,
-  plugins_outside: null,
-  ...ofOptions("default"),
-};
-
-/** How `null` is written. */
-const NONE = "none";
-
-const WORD_ABOUTS: Record<WordKey, string> = {
-  ask: `the mode of runs that you start at a terminal: ${ASK_MODES.toReversed().join(", ")}; chat: outside in conversations and rnix "…", off for rnix spawn`,
-  on_ask: "a command or an https address that is notified when a suspended run waits for an answer",
-  plugins_outside: "plugins from disk that run outside of their sandbox; *: all of them",
-  ...ofOptions("about"),
-};
-
-const WORD_KEYS: readonly WordKey[] = ["ask", "on_ask", "plugins_outside", ...WORD_OPTIONS];
-
-/** The keys of config.yaml. */
-const wordSchema = () => ({
-  ask: choice(ASK_SETTINGS).optional(),
-  on_ask: commandLine("a command or an address, or none").optional(),
-  plugins_outside: z.union([text("a plugin's name, or none"), texts()]).optional(),
-  ...Object.fromEntries(WORD_OPTIONS.map((name) => [name, optionSchema(optionOf(name)).optional()])),
-});
-
-function optionSchema({ words, hint = "TEXT", ...option }: RunOption) {
-  const choices = words?.choices ?? option.choices;
-  return choices ? choice(choices) : z.union([text(hint), texts()]);
-}
-
-function ofOptions(property: "default" | "about"): Record<WordOption, string> {
-  return objectOf(WORD_OPTIONS.map((name) => [name, optionOf(name).words?.[property]] as const));
-}
-
-type WordFile = Partial<Record<WordKey, string>>;
-
-/** The values of one file, after its schema. */
-const WordFile = z.lazy(() =>
-  z.object(objectOf<Record<WordKey, typeof Word>>(WORD_KEYS.map((key) => [key, Word]))),
-);
-
-/** A list is a word with commas. */
-const Word = z.union([z.string(), z.array(z.string()).transform((items) => items.join(","))]).optional();
-
-/** The values under those of a file. */
-function withWords(values: WordValues, file: WordFile, refused: ReadonlySet<string> = new Set()): WordValues {
-  const made = { ...values };
-  const ask = ASK_SETTINGS.find((one) => one === file.ask);
-  if (ask !== undefined && !refused.has("ask")) made.ask = ask;
-  for (const key of ["on_ask", "plugins_outside"] as const) {
-    const value = refused.has(key) ? undefined : file[key];
-    if (value !== undefined) made[key] = value === NONE ? null : value;
-  }
-  for (const name of WORD_OPTIONS) made[name] = (refused.has(name) ? undefined : file[name]) ?? made[name];
-  return made;
-}
-
-/** The keys of a project's file that need trust: where notifications go, and fewer questions than the user wants. */
-function askedWords(file: WordFile, yours: WordValues): { key: WordKey; value: string; says: string }[] {
-  return WORD_KEYS.flatMap((key) => {
-    const value = file[key];
-    if (value === undefined) return [];
-    const isLaxer = key === "ask" && asksLess(value, yours.ask);
-    if (!asksTrust(".rnix/config.yaml", key, isLaxer)) return [];
-    return [{ key, value, says: `${key}: ${value} (yours: ${shownWord(yours[key])})` }];
-  });
-}
-
-function shownWord(value: string | null): string {
-  return value ?? NONE;
-}
-
-function asksLess(value: string, yours: AskSetting): boolean {
-  const theirs = ASK_SETTINGS.find((one) => one === value);
-  if (theirs === undefined) return false;
+function asksLess(theirs: AskSetting, yours: AskSetting): boolean {
   const [given, own] = [modesOf(theirs), modesOf(yours)];
   return isStricter(own.byHand, given.byHand) || isStricter(own.spawned, given.spawned);
 }
