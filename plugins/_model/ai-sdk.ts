@@ -3,30 +3,18 @@
 import type {
   LanguageModelV4,
   LanguageModelV4CallOptions,
-  LanguageModelV4Content,
-  LanguageModelV4FinishReason,
-  LanguageModelV4Reasoning,
   LanguageModelV4StreamPart,
   LanguageModelV4StreamResult,
-  LanguageModelV4ToolCall,
   LanguageModelV4Usage,
   SharedV4Warning,
 } from "@ai-sdk/provider";
-import {
-  type LLMAnswer,
-  type LLMEvent,
-  type LLMRequest,
-  SyscallError,
-  type ToolCall,
-  type Usage,
-} from "rnix/plugin";
-import { isObject, JsonDepth } from "../_lib/json.ts";
+import { type LLMAnswer, type LLMEvent, type LLMRequest, SyscallError, type Usage } from "rnix/plugin";
+import { AnswerBuilder } from "./answer-builder.ts";
 import { ALIVE, coalesced, Heartbeat } from "./answer-parts.ts";
 import { type Blame, cutOff, failure } from "./failure.ts";
 import type { Model } from "./model-file.ts";
-import { AssistantParts, callOptions, ReasoningSignatures } from "./prompt.ts";
+import { callOptions } from "./prompt.ts";
 import { rateLimits } from "./rate-limits.ts";
-import { type Stop, stopOf } from "./settings.ts";
 
 /** A provider package, set up for one request. */
 interface Prepared {
@@ -62,10 +50,7 @@ export class AiSdkModel implements Model {
     const { model, options, blame, onLeftOut, onRequestBody, stopWordOf } = prepared;
     const result = await typed(blame, signal, () => model.doGenerate({ ...options, abortSignal: signal }));
     const answer = new AnswerBuilder(by);
-    for (const part of result.content) {
-      answer.add(part);
-      answer.parts.add(part);
-    }
+    for (const part of result.content) answer.add(part);
     reportLeftOut(result.warnings, onLeftOut);
     onRequestBody?.(result.request?.body);
     const stop = answer.stop(result.finishReason, stopWordOf?.(result.response?.body));
@@ -131,7 +116,7 @@ async function* events(
       yield AT_WORK;
       continue;
     }
-    if (part.type !== "opened") answer.parts.addDelta(part);
+    if (part.type !== "opened") answer.addDelta(part);
     switch (part.type) {
       case "raw":
         word = stopWordOf?.(part.rawValue) ?? word;
@@ -146,15 +131,9 @@ async function* events(
         reportLeftOut(part.warnings, onLeftOut);
         break;
       case "text-delta":
-        answer.afterCall = false;
         yield { type: "text_delta", text: part.delta };
         break;
-      case "reasoning-start":
-      case "reasoning-end":
-        answer.thoughts.addDelta(part.id, "", part.providerMetadata);
-        break;
       case "reasoning-delta":
-        answer.thoughts.addDelta(part.id, part.delta, part.providerMetadata);
         yield { type: "reasoning_delta", text: part.delta };
         break;
       case "tool-input-start":
@@ -162,9 +141,6 @@ async function* events(
       case "ping":
         // Long arguments would look like silence.
         yield AT_WORK;
-        break;
-      case "tool-call":
-        answer.add(part);
         break;
       case "error":
         throw failure(part.error, blame);
@@ -190,96 +166,6 @@ function reportLeftOut(warnings: readonly SharedV4Warning[], onLeftOut: Prepared
       `${warning.feature} is left out${warning.details === undefined ? "" : `: ${warning.details}`}`,
     );
   }
-}
-
-/** Collects the parts of one answer. */
-class AnswerBuilder {
-  readonly thoughts: ReasoningSignatures;
-  readonly parts = new AssistantParts();
-  readonly #by: string;
-  text = "";
-  reasoning = "";
-  readonly calls: ToolCall[] = [];
-  /** Whether the model wrote a tool call last. */
-  afterCall = false;
-
-  constructor(by: string) {
-    this.#by = by;
-    this.thoughts = new ReasoningSignatures(by);
-  }
-
-  add(part: LanguageModelV4Content): void {
-    // A tool that the provider has run itself is not a call of the process.
-    if (part.type === "tool-call" && part.providerExecuted === true) return;
-    if (part.type === "tool-call") this.#addCall(part);
-    else if (part.type === "text") this.text += part.text;
-    else if (part.type === "reasoning") this.#addThought(part);
-    this.afterCall = part.type === "tool-call" || (this.afterCall && part.type !== "text");
-  }
-
-  stop(finish: LanguageModelV4FinishReason, word: string | undefined): Stop {
-    return stopFrom(finish, this.calls.length > 0, word);
-  }
-
-  /** The message that a paused model must be sent again. */
-  paused({ reason }: Stop): { opaque?: string } {
-    const opaque = reason === "paused" ? this.parts.serialize(this.#by) : undefined;
-    return opaque === undefined ? {} : { opaque };
-  }
-
-  /** At the output limit the last call may be cut where its input happens to be valid JSON. */
-  finish({ reason }: Stop): ToolCall[] {
-    const calls = this.thoughts.signed(this.calls);
-    const last = calls.at(-1);
-    if (reason !== "max_tokens" || !this.afterCall || last === undefined) return calls;
-    const cut = { text: JSON.stringify(last.input), reason: "the output limit was reached within this call" };
-    return [...calls.slice(0, -1), { ...last, input: {}, invalid: last.invalid ?? cut }];
-  }
-
-  #addCall(part: LanguageModelV4ToolCall): void {
-    const call = toolCall(part);
-    this.calls.push(call);
-    this.thoughts.call(call.id, part.providerMetadata);
-  }
-
-  #addThought({ text, providerMetadata }: LanguageModelV4Reasoning): void {
-    this.reasoning += text;
-    this.thoughts.add(text, providerMetadata);
-  }
-}
-
-const MAX_INPUT_LEVELS = 500;
-
-function toolCall({ input: text, toolCallId, toolName }: LanguageModelV4ToolCall): ToolCall {
-  const call = { id: toolCallId, name: toolName, input: {} };
-  // Several servers send an empty text for a tool without arguments.
-  if (text.trim() === "") return call;
-  if (new JsonDepth("one", MAX_INPUT_LEVELS).exceeds(Buffer.from(text))) {
-    const reason = `the arguments are nested more than ${MAX_INPUT_LEVELS} levels deep`;
-    return { ...call, invalid: { text, reason } };
-  }
-  try {
-    const input: unknown = JSON.parse(text);
-    if (isObject(input)) return { ...call, input };
-    return { ...call, invalid: { text, reason: "the arguments must be a JSON object" } };
-  } catch (error) {
-    return { ...call, invalid: { text, reason: `the arguments are not JSON: ${String(error)}` } };
-  }
-}
-
-/** The provider's word decides. The package's own name counts where there is no word, or for a refusal. */
-function stopFrom({ unified, raw }: LanguageModelV4FinishReason, hasCalls: boolean, dropped?: string): Stop {
-  const word = raw ?? dropped;
-  if (unified === "content-filter") {
-    const stop = stopOf(word ?? "", false);
-    return { reason: "refusal", word: stop.reason === "end_turn" || !word ? "refusal" : word };
-  }
-  // OpenAI's Responses have a word for incomplete answers only.
-  if (word === undefined && (unified === "stop" || unified === "tool-calls"))
-    return { reason: hasCalls ? "tool_calls" : "end_turn" };
-  const stop = stopOf(word ?? "", hasCalls);
-  // A package may enforce the answer's schema with a tool of its own.
-  return stop.reason === "tool_calls" && unified === "stop" && !hasCalls ? { reason: "end_turn" } : stop;
 }
 
 function usage({ inputTokens, outputTokens, raw }: LanguageModelV4Usage): Usage {

@@ -1,20 +1,26 @@
 import { describe, expect, test } from "bun:test";
-import { ReasoningSignatures, signaturesOf } from "../../plugins/_model/prompt.ts";
+import { AnswerBuilder, signaturesOf } from "../../plugins/_model/answer-builder.ts";
 
 const BY = "anthropic claude";
 const call = (id: string) => ({ id, name: "Bash", input: { command: id } });
 
+const DONE = { reason: "tool_calls" } as const;
+
 describe("the signatures of a call", () => {
   test("are the signed thoughts with the first call, and each call's own signature", () => {
-    const thoughts = new ReasoningSignatures(BY);
-    thoughts.addDelta("0", "", { anthropic: { signature: null } });
-    thoughts.addDelta("0", "I look ", undefined);
-    thoughts.addDelta("1", "unsigned", undefined);
-    thoughts.addDelta("0", "first", undefined);
-    thoughts.addDelta("0", "", { anthropic: { signature: "s0" } });
-    thoughts.addDelta("2", "", { anthropic: { redactedData: "r" } });
-    thoughts.call("b", { google: { thoughtSignature: "sb" } });
-    const [a, b, c] = thoughts.signed([call("a"), call("b"), call("c")]);
+    const answer = new AnswerBuilder(BY);
+    const think = (id: string, delta: string, meta?: Record<string, Record<string, string | null>>): void =>
+      answer.addDelta({ type: "reasoning-delta", id, delta, ...(meta && { providerMetadata: meta }) });
+    think("0", "", { anthropic: { signature: null } });
+    think("0", "I look ");
+    think("1", "unsigned");
+    think("0", "first");
+    answer.addDelta({ type: "reasoning-end", id: "0", providerMetadata: { anthropic: { signature: "s0" } } });
+    think("2", "", { anthropic: { redactedData: "r" } });
+    answer.add(toolCall("a"));
+    answer.add({ ...toolCall("b"), providerMetadata: { google: { thoughtSignature: "sb" } } });
+    answer.add(toolCall("c"));
+    const [a, b, c] = answer.finish(DONE);
     expect(a && signaturesOf(a, BY)).toEqual({
       by: BY,
       thoughts: [
@@ -27,11 +33,12 @@ describe("the signatures of a call", () => {
   });
 
   test("are absent without a signed thought or call", () => {
-    const thoughts = new ReasoningSignatures(BY);
-    thoughts.addDelta("0", "just words", undefined);
-    thoughts.add("and more", undefined);
-    expect(thoughts.signed([call("a")])).toEqual([call("a")]);
-    expect(thoughts.signed([])).toEqual([]);
+    const answer = new AnswerBuilder(BY);
+    expect(answer.finish(DONE)).toEqual([]);
+    answer.addDelta({ type: "reasoning-delta", id: "0", delta: "just words" });
+    answer.add({ type: "reasoning", text: "and more" });
+    answer.add(toolCall("a"));
+    expect(answer.finish(DONE)).toEqual([call("a")]);
   });
 
   test.each([
@@ -47,3 +54,8 @@ describe("the signatures of a call", () => {
     expect(signaturesOf({ ...call("a"), opaque }, BY)).toBeUndefined();
   });
 });
+
+function toolCall(id: string) {
+  const input = JSON.stringify({ command: id });
+  return { type: "tool-call" as const, toolCallId: id, toolName: "Bash", input };
+}
