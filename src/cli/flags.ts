@@ -159,6 +159,9 @@ export const json = bool("print the data as JSON");
 /** `--json` of a command that prints while something goes on. */
 export const jsonLines = bool("print the data as JSON, one object per line");
 
+export const noDaemon = bool("run inside this command; nothing is left running");
+export const quiet = bool("print no progress", { short: "q" });
+
 /** "; did you mean X?", or nothing. */
 export function didYouMean(typed: string, candidates: Iterable<string>, prefix = ""): string {
   const near = nearestName(typed, candidates);

@@ -11,7 +11,6 @@ import type {
 } from "../options/option-types.ts";
 import type { OptionCommand } from "../options/run-option.ts";
 import type { FileChange, Receipt } from "../protocol/methods.ts";
-import { usageError } from "./exit.ts";
 import { absolutePath, jsonObject, textOrFile } from "./files/paths.ts";
 import {
   bool,
@@ -109,14 +108,6 @@ export const SPAWN_FLAGS = { ...OF_SPAWN, ...PLACE_FLAGS };
 
 /** Those that a scheduled job takes, too. */
 export const JOB_RUN_FLAGS = { ...ofJobs, ...PLACE_FLAGS };
-
-/** Fails with USAGE where nothing would wake a parked run. */
-export function requireWaker(flags: { "on-units"?: string; "no-daemon": boolean }): void {
-  if (flags["on-units"] !== "park" || !flags["no-daemon"]) return;
-  throw usageError(
-    "--on-units park and --no-daemon exclude each other: only the daemon wakes a run when its units report",
-  );
-}
 
 export const REPORT_FLAGS = {
   summary: text("write the end of the run as Markdown; on GitHub the step's summary gets it too", "FILE", {

@@ -4,9 +4,9 @@ import type { Answers } from "../../server/methods/method-table.ts";
 import { defineCommand } from "../command.ts";
 import { json } from "../flags.ts";
 import { refuseInsideRun, withWire } from "../io.ts";
+import { printCatalog } from "../output/catalog.ts";
 import { formatElapsed, printable } from "../output/format.ts";
-import { print } from "../output/print.ts";
-import { table } from "../output/table.ts";
+import type { Column } from "../output/table.ts";
 import { ASKED_CHARS, askedLine, isLong, timeLeft } from "../questions/question-text.ts";
 
 type Listed = Answers["list_asks"]["asks"][number];
@@ -23,10 +23,7 @@ export default defineCommand({
     await refuseInsideRun(io, "asks");
     return withWire(io, async (wire) => {
       const { asks } = await wire.request("list_asks", {});
-      if (asks.length === 0 && !flags.json) io.stderr.write("no run waits for an answer\n");
-      return print(io, flags, asks, (style) =>
-        asks.length === 0 ? "" : table(asks, columns(Date.now()), io.stdout, style),
-      );
+      return printCatalog(io, asks, columns(Date.now()), { ...flags, empty: "no run waits for an answer" });
     });
   },
 });
@@ -37,18 +34,14 @@ function askedText(ask: Listed): string {
   return askedLine(ask, ASKED_CHARS) + rest;
 }
 
-function columns(now: number) {
+function columns(now: number): Column<Listed>[] {
   return [
-    { title: "ID", value: ({ request_id }: Listed) => request_id },
-    { title: "PID", value: ({ pid }: Listed) => String(pid), right: true },
-    { title: "AGENT", value: ({ agent }: Listed) => printable(agent) },
-    { title: "STATE", value: ({ state }: Listed) => state },
-    { title: "SINCE", value: ({ asked_at_ms }: Listed) => formatElapsed(now - asked_at_ms), right: true },
-    {
-      title: "LEFT",
-      value: (ask: Listed) => timeLeft(ask, now) ?? "-",
-      right: true,
-    },
+    { title: "ID", value: ({ request_id }) => request_id },
+    { title: "PID", value: ({ pid }) => String(pid), right: true },
+    { title: "AGENT", value: ({ agent }) => printable(agent) },
+    { title: "STATE", value: ({ state }) => state },
+    { title: "SINCE", value: ({ asked_at_ms }) => formatElapsed(now - asked_at_ms), right: true },
+    { title: "LEFT", value: (ask) => timeLeft(ask, now) ?? "-", right: true },
     { title: "ASKS", value: askedText, flexible: 24, wrapped: true },
   ];
 }

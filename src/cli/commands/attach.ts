@@ -4,7 +4,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { Target } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
-import { bool, json } from "../flags.ts";
+import { json, quiet } from "../flags.ts";
 import type { Io, Wire } from "../io.ts";
 import { RUN_ARGUMENT, withRun } from "../processes/target.ts";
 import { answerQuestions, isAskable } from "../questions/answer-questions.ts";
@@ -15,7 +15,7 @@ import { ownName } from "../system/own-name.ts";
 export default defineCommand({
   about: "Follow a run to its end; Ctrl-C detaches and leaves it running",
   args: [RUN_ARGUMENT],
-  flags: { quiet: bool("print no progress", { short: "q" }), json },
+  flags: { quiet, json },
   examples: [
     { line: "rnix attach 3", about: "its steps from now on, then its answer; exits with its code" },
     { line: "rnix attach 3 --json", about: "every event as a line, the last is complete" },

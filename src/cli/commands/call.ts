@@ -3,7 +3,7 @@
 import { defineCommand } from "../command.ts";
 import { directCall } from "../devices/direct-call.ts";
 import { usageError } from "../exit.ts";
-import { bool, json } from "../flags.ts";
+import { bool, json, noDaemon } from "../flags.ts";
 import type { Io } from "../io.ts";
 
 /** Characters of an input: a request of the protocol holds little more. */
@@ -17,7 +17,7 @@ export default defineCommand({
   ],
   flags: {
     trust: bool("trust what this project brings, for this call alone"),
-    "no-daemon": bool("run inside this command; nothing is left running"),
+    "no-daemon": noDaemon,
     json,
   },
   examples: [

@@ -3,14 +3,14 @@
 import { defineCommand } from "../command.ts";
 import { directCall } from "../devices/direct-call.ts";
 import { usageError } from "../exit.ts";
-import { bool, json } from "../flags.ts";
+import { bool, json, noDaemon } from "../flags.ts";
 
 export default defineCommand({
   about: "Print what a device path reads: a process, a file, a queue",
   args: [{ name: "PATH", about: "such as /proc/7/status" }],
   flags: {
     trust: bool("trust what this project brings, for this call alone"),
-    "no-daemon": bool("run inside this command; nothing is left running"),
+    "no-daemon": noDaemon,
     json,
   },
   examples: [

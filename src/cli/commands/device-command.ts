@@ -4,7 +4,7 @@ import type { CommandAction, CommandArgument, CommandFlag, CommandSpec } from ".
 import { type Command, defineCommand } from "../command.ts";
 import { type CallTarget, callForResult } from "../devices/direct-call.ts";
 import { usageError } from "../exit.ts";
-import { bool, choice, didYouMean, type Flag, type Flags, json, list, text } from "../flags.ts";
+import { bool, choice, didYouMean, type Flag, type Flags, json, list, noDaemon, text } from "../flags.ts";
 import type { Io } from "../io.ts";
 import { printJsonTable } from "../output/json-table.ts";
 import { jsonText } from "../output/print.ts";
@@ -13,7 +13,7 @@ import { target } from "../processes/target.ts";
 /** Flags of each device's command. */
 const COMMON = {
   json,
-  "no-daemon": bool("run inside this command; nothing is left running"),
+  "no-daemon": noDaemon,
 };
 
 /** `rnix NAME ACTION …`; without an action, the default one. */

@@ -24,10 +24,6 @@ const list = defineCommand({
   async run(io, flags) {
     const { mcpServers } = await import("../../server/offline-commands.ts");
     const { servers, problems } = await mcpServers({ cwd: io.cwd, env: environment(io) });
-    if (servers.length === 0 && problems.length === 0 && !flags.json) {
-      io.stderr.write("no file names an MCP server: see docs/mcp.md\n");
-      return EXIT.ok;
-    }
     for (const { message } of problems) io.stderr.write(`not usable: ${message}\n`);
     return printCatalog(
       io,
@@ -38,7 +34,7 @@ const list = defineCommand({
         { title: "FROM", value: ({ file }) => file, flexible: true },
         { title: "COMMAND OR ADDRESS", value: ({ target }) => target, flexible: true },
       ],
-      flags,
+      { ...flags, ...(problems.length === 0 && { empty: "no file names an MCP server: see docs/mcp.md" }) },
     );
   },
 });

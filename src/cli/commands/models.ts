@@ -3,9 +3,8 @@
 import { defineCommand } from "../command.ts";
 import { bool, json, text } from "../flags.ts";
 import { project, withWire } from "../io.ts";
+import { printCatalog } from "../output/catalog.ts";
 import { MODEL_FACTS } from "../output/models.ts";
-import { print } from "../output/print.ts";
-import { table } from "../output/table.ts";
 
 /** A service's own list is waited for this long; with --refresh longer. */
 const WAIT_MS = 1000;
@@ -40,19 +39,21 @@ export default defineCommand({
       for (const { path, message } of diagnostics) {
         io.stderr.write(`${path}: ${message.replace(/\.$/, "")}. Its models are those that Rnix knows.\n`);
       }
-      const columns = [
-        { title: "MODEL", value: (row: (typeof models)[number]) => `${row.model}${row.chosen ? " *" : ""}` },
-        { title: "PROVIDER", value: (row: (typeof models)[number]) => row.provider },
-        ...MODEL_FACTS,
-      ];
-      const code = print(io, { json }, { default: chosen, models }, (style) =>
-        models.length === 0 ? "" : table(models, columns, io.stdout, style),
-      );
       const why =
         chosen === null
           ? "No provider can be used here yet: rnix setup sets one up, rnix providers says what is missing."
           : `* the default here: ${chosen.model} of ${chosen.provider} (${chosen.because}). USD per million tokens.`;
-      if (!json) io.stderr.write(`${why}\n`);
+      const code = printCatalog(
+        io,
+        models,
+        [
+          { title: "MODEL", value: ({ model, chosen }) => `${model}${chosen ? " *" : ""}` },
+          { title: "PROVIDER", value: ({ provider }) => provider },
+          ...MODEL_FACTS,
+        ],
+        { json, empty: why, answer: { default: chosen, models } },
+      );
+      if (!json && models.length > 0) io.stderr.write(`${why}\n`);
       return code;
     }),
 });

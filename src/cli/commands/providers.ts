@@ -35,14 +35,7 @@ export default defineCommand({
           { title: "MODEL", value: ({ model }) => model ?? "-", flexible: true },
           { title: "KEY", value: ({ key }) => key ?? "-", leftOut: 1 },
           { title: "USABLE", value: ({ usable }) => (usable ? "yes" : "no") },
-          ...(flags.probe
-            ? [
-                {
-                  title: "PROBE",
-                  value: ({ probe }: (typeof providers)[number]) => probeText(probe),
-                },
-              ]
-            : []),
+          { title: "PROBE", value: ({ probe }) => probeText(probe), when: flags.probe },
           {
             title: "WHY",
             value: ({ because, probe }) => (probe?.ok === false ? probe.message : because),

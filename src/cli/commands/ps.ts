@@ -141,10 +141,14 @@ function columns(
       value: ({ info, branch, unit }) => `${branch}${unit ? "unit" : info.pid}`,
       verbatim: true,
     },
-    ...(forks ? [{ title: "FORK OF", value: ({ info }: Row) => originOf(info, pids) }] : []),
-    ...(o["all-projects"]
-      ? [{ title: "PROJECT", value: ({ info }: Row) => info.project, flexible: 16, leftOut: 8 }]
-      : []),
+    { title: "FORK OF", value: ({ info }) => originOf(info, pids), when: forks },
+    {
+      title: "PROJECT",
+      value: ({ info }) => info.project,
+      flexible: 16,
+      leftOut: 8,
+      when: o["all-projects"],
+    },
     { title: "STATE", value: ({ info }) => stateOf(info) },
     { title: "AGENT", value: ({ info }) => info.agent, flexible: 8, leftOut: 4 },
     { title: "MODEL", value: ({ info }) => info.model || "-", leftOut: 1 },

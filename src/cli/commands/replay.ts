@@ -4,7 +4,7 @@ import type { Receipt, Target } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { absoluteFolder } from "../files/paths.ts";
-import { bool, choice, json, list, text } from "../flags.ts";
+import { bool, choice, json, list, noDaemon, quiet, text } from "../flags.ts";
 import { type Io, type Output, withSession, withWire } from "../io.ts";
 import { plural } from "../output/format.ts";
 import { print } from "../output/print.ts";
@@ -36,9 +36,9 @@ export default defineCommand({
     ),
     ignore: list(`ignore differences of this kind: ${KINDS.join(", ")}`, "KIND"),
     trust: bool("let this run use everything the project brings, trusted or not"),
-    "no-daemon": bool("run inside this command; nothing is left running"),
+    "no-daemon": noDaemon,
     json,
-    quiet: bool("print no progress", { short: "q" }),
+    quiet,
   },
   examples: [
     {

@@ -3,15 +3,23 @@
 import { SyscallError } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
-import { bool, choice, count } from "../flags.ts";
+import { bool, count } from "../flags.ts";
 import { type Io, refuseInsideRun, withSession } from "../io.ts";
 import { cut, plural, printable } from "../output/format.ts";
 import { isTarget, lastRun, target } from "../processes/target.ts";
 import { agreed, isAskable } from "../questions/answer-questions.ts";
-import { OUTPUTS } from "../run/follow.ts";
-import { printNotices, printRefused, RECORD_TO, recordingIn, resumeFlags, runAgent } from "../run/run.ts";
+import {
+  FOLLOW_FLAGS,
+  printNotices,
+  printRefused,
+  RECORD_TO,
+  recordingIn,
+  requireDaemon,
+  resumeFlags,
+  runAgent,
+} from "../run/run.ts";
 import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS } from "../run/stdin.ts";
-import { optionFields, optionFlags, REPORT_FLAGS, reportsOf, requireWaker } from "../run-flags.ts";
+import { optionFields, optionFlags, REPORT_FLAGS, reportsOf } from "../run-flags.ts";
 
 /** Maximum columns of an intent in the question. */
 const INTENT_WIDTH = 200;
@@ -43,11 +51,7 @@ export default defineCommand({
     ...STDIN_FLAGS,
     ...REPORT_FLAGS,
     ...RECORD_TO,
-    detach: bool("print the PID and UUID and return; the run continues in the daemon"),
-    "no-daemon": bool("run inside this command; nothing is left running"),
-    "no-input": bool("ask no questions (the default in CI)"),
-    output: choice("what to print: the answer, one object at the end, or every event as a line", OUTPUTS),
-    quiet: bool("print no progress", { short: "q" }),
+    ...FOLLOW_FLAGS,
   },
   examples: [
     {
@@ -75,7 +79,6 @@ export default defineCommand({
     const wanted = await printNotices(io, form, async () => {
       await refuseInsideRun(io, "resume");
       checkFlags(flags, uuid);
-      requireWaker(flags);
       checkStdinFlags(flags, inputArgument);
       const input =
         inputArgument === "-"
@@ -136,9 +139,7 @@ interface ResumeFlags {
 
 /** Fails with USAGE for flags that exclude or miss each other. */
 function checkFlags(flags: ResumeFlags, uuid: string | undefined): void {
-  if (flags.detach && flags["no-daemon"]) {
-    throw usageError("--detach and --no-daemon exclude each other: a detached run needs the daemon");
-  }
+  requireDaemon(flags);
   if (flags["from-step"] !== undefined && !flags.fork && !flags.adopt) {
     throw usageError("--from-step needs --fork or --adopt: a run always keeps all its own steps");
   }

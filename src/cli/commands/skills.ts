@@ -50,14 +50,11 @@ export default defineCommand({
         skills,
         [
           { title: "SKILL", value: ({ name }) => name },
-          ...(skills.some(({ waits }) => waits)
-            ? [
-                {
-                  title: "STATE",
-                  value: ({ waits }: (typeof skills)[number]) => (waits ? "waits for rnix trust" : "ready"),
-                },
-              ]
-            : []),
+          {
+            title: "STATE",
+            value: ({ waits }) => (waits ? "waits for rnix trust" : "ready"),
+            when: skills.some(({ waits }) => waits),
+          },
           { title: "TOOLS", value: ({ allowed_tools }) => allowed_tools?.join(",") ?? "-" },
           { title: "FROM", value: ({ source }) => source, flexible: true },
           { title: "DESCRIPTION", value: ({ description }) => description, flexible: true },

@@ -3,15 +3,15 @@
 import { defineCommand } from "../command.ts";
 import { usageError } from "../exit.ts";
 import { absoluteFolder } from "../files/paths.ts";
-import { bool, choice } from "../flags.ts";
 import type { Io, Wire } from "../io.ts";
-import { OUTPUTS } from "../run/follow.ts";
 import {
+  FOLLOW_FLAGS,
   type Given,
   printNotices,
   printRefused,
   RECORD_TO,
   recordingIn,
+  requireDaemon,
   resumeFlags,
   runAgent,
 } from "../run/run.ts";
@@ -24,7 +24,7 @@ import {
   UNTRUSTED_FLAGS,
   withUntrusted,
 } from "../run/stdin.ts";
-import { optionFields, REPORT_FLAGS, reportsOf, requireWaker, SPAWN_FLAGS } from "../run-flags.ts";
+import { optionFields, REPORT_FLAGS, reportsOf, SPAWN_FLAGS } from "../run-flags.ts";
 
 export default defineCommand({
   about: "Run an agent and print its answer",
@@ -42,11 +42,7 @@ export default defineCommand({
     ...UNTRUSTED_FLAGS,
     ...REPORT_FLAGS,
     ...RECORD_TO,
-    detach: bool("print the PID and UUID and return; the run continues in the daemon"),
-    "no-daemon": bool("run inside this command; nothing is left running"),
-    "no-input": bool("ask no questions (the default in CI)"),
-    output: choice("what to print: the answer, one object at the end, or every event as a line", OUTPUTS),
-    quiet: bool("print no progress", { short: "q" }),
+    ...FOLLOW_FLAGS,
   },
   examples: [
     {
@@ -79,15 +75,7 @@ export default defineCommand({
   async run(io, flags, [intentArgument]) {
     const form = { output: flags.output ?? "text", quiet: flags.quiet };
     const wanted = await printNotices(io, form, async () => {
-      if (flags.detach && flags["no-daemon"]) {
-        throw usageError("--detach and --no-daemon exclude each other: a detached run needs the daemon");
-      }
-      if (flags["resume-on-restart"] && flags["no-daemon"]) {
-        throw usageError(
-          "--resume-on-restart and --no-daemon exclude each other: only a run in the daemon can resume when the daemon restarts",
-        );
-      }
-      requireWaker(flags);
+      requireDaemon(flags);
       const cwd = absoluteFolder(io, "--cwd", flags.cwd ?? ".");
       const options = {
         ...(await optionFields(io, "spawn", flags)),

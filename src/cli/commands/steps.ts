@@ -65,7 +65,6 @@ async function all(io: Io, wire: Wire, of: Target): Promise<StepSummary[]> {
 function summaries(io: Io, steps: StepSummary[], style: Style): string {
   const lines = ({ changed }: StepSummary): string =>
     changed ? `+${changed.added} -${changed.removed}` : "";
-  const anyLines = steps.some(({ changed }) => changed);
   return table(
     steps,
     [
@@ -73,7 +72,7 @@ function summaries(io: Io, steps: StepSummary[], style: Style): string {
       { title: "ACTION", value: ({ action }) => action, leftOut: 1 },
       { title: "TOKENS", value: ({ token_count }) => formatCount(token_count), right: true, leftOut: 2 },
       { title: "TIME", value: ({ duration_ms }) => formatElapsed(duration_ms), right: true, leftOut: 3 },
-      ...(anyLines ? [{ title: "LINES", value: lines, leftOut: 4 }] : []),
+      { title: "LINES", value: lines, leftOut: 4, when: steps.some(({ changed }) => changed) },
       { title: "DID", value: ({ did }) => did, flexible: 30 },
     ],
     io.stdout,

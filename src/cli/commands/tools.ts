@@ -29,20 +29,14 @@ export default defineCommand({
       const { tools, prompt, diagnostics } = await wire.request("list_tools", request, {
         timeoutMs: SERVERS_MS,
       });
+      const isOfAgent = flags.agent !== undefined;
       const code = printCatalog(
         io,
         tools,
         [
           { title: "TOOL", value: ({ name }) => name },
-          ...(flags.agent === undefined
-            ? []
-            : [
-                {
-                  title: "ALLOWED",
-                  value: ({ allowed }: (typeof tools)[number]) => (allowed ? "yes" : "no"),
-                },
-                { title: "SHOWN", value: ({ shown }: (typeof tools)[number]) => shown ?? "no" },
-              ]),
+          { title: "ALLOWED", value: ({ allowed }) => (allowed ? "yes" : "no"), when: isOfAgent },
+          { title: "SHOWN", value: ({ shown }) => shown ?? "no", when: isOfAgent },
           { title: "DEVICE", value: ({ path }) => path, leftOut: 3 },
           { title: "PLUGIN", value: ({ plugin }) => plugin, leftOut: 1 },
           { title: "FROM", value: ({ layer }) => layer, leftOut: 2 },

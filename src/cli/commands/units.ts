@@ -1,14 +1,12 @@
 /** `rnix units`: lists background units, ends one, prints the output of one. */
 
 import { unitDetail } from "../../daemons/unit-line.ts";
-import type { DaemonSnapshot } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
-import { EXIT } from "../exit.ts";
 import { bool, json } from "../flags.ts";
 import { withWire } from "../io.ts";
+import { printCatalog } from "../output/catalog.ts";
 import { formatElapsed } from "../output/format.ts";
 import { print } from "../output/print.ts";
-import { table } from "../output/table.ts";
 
 const ID = { name: "ID", about: "of the unit, such as b0k3x9q2a; rnix units lists them" } as const;
 
@@ -38,12 +36,6 @@ const output = defineCommand({
     }),
 });
 
-interface Row {
-  pid: number;
-  agent: string;
-  unit: DaemonSnapshot;
-}
-
 export default defineCommand({
   about: "List the background units of live processes",
   lists: true,
@@ -60,38 +52,26 @@ export default defineCommand({
     const { processes } = await withWire(io, (wire) =>
       wire.request("list_procs", { cwd: io.cwd, all_projects, waiting: true }),
     );
-    const rows: Row[] = processes.flatMap(({ pid, agent, units = [] }) =>
-      units.map((unit) => ({ pid, agent, unit })),
+    const rows = processes.flatMap(({ pid, agent, units = [] }) =>
+      units.map((unit) => ({ pid, agent, ...unit })),
     );
-    const shown = rows.map(({ pid, agent, unit }) => ({ pid, agent, ...unit }));
-    if (rows.length === 0 && !flags.json) {
-      io.stderr.write("no background unit is live\n");
-      return EXIT.ok;
-    }
-    print(io, flags, shown, (style) =>
-      table(
-        rows,
-        [
-          { title: "UNIT", value: ({ unit }) => unit.id },
-          { title: "KIND", value: ({ unit }) => unit.kind },
-          { title: "STATUS", value: ({ unit }) => unit.status },
-          { title: "PID", value: ({ pid }) => String(pid), right: true },
-          { title: "AGENT", value: ({ agent }) => agent },
-          {
-            title: "ELAPSED",
-            value: ({ unit }) => formatElapsed(Date.now() - Date.parse(unit.started_at)),
-            right: true,
-          },
-          {
-            title: "DESCRIPTION",
-            value: ({ unit }) => `${unit.description}${unitDetail(unit)}`,
-            flexible: true,
-          },
-        ],
-        io.stdout,
-        style,
-      ),
+    return printCatalog(
+      io,
+      rows,
+      [
+        { title: "UNIT", value: ({ id }) => id },
+        { title: "KIND", value: ({ kind }) => kind },
+        { title: "STATUS", value: ({ status }) => status },
+        { title: "PID", value: ({ pid }) => String(pid), right: true },
+        { title: "AGENT", value: ({ agent }) => agent },
+        {
+          title: "ELAPSED",
+          value: ({ started_at }) => formatElapsed(Date.now() - Date.parse(started_at)),
+          right: true,
+        },
+        { title: "DESCRIPTION", value: (unit) => `${unit.description}${unitDetail(unit)}`, flexible: true },
+      ],
+      { ...flags, empty: "no background unit is live" },
     );
-    return EXIT.ok;
   },
 });

@@ -4,16 +4,23 @@ import { basename } from "node:path";
 import type { Receipt } from "../../protocol/methods.ts";
 import type { SessionState } from "../../shell/shell.ts";
 import { defineCommand } from "../command.ts";
-import { EXIT, usageError } from "../exit.ts";
+import { usageError } from "../exit.ts";
 import { absoluteFolder, textOf } from "../files/paths.ts";
-import { bool, choice, type FlagValues, json, text } from "../flags.ts";
+import { type FlagValues, json, text } from "../flags.ts";
 import { environment, type Io, type Wire, withWire } from "../io.ts";
 import { printCatalog } from "../output/catalog.ts";
 import { print } from "../output/print.ts";
 import type { RunOutput } from "../output/run-output.ts";
 import { target } from "../processes/target.ts";
-import { OUTPUTS } from "../run/follow.ts";
-import { type Given, printNotices, printRefused, resumeFlags, runAgent } from "../run/run.ts";
+import {
+  FOLLOW_FLAGS,
+  type Given,
+  printNotices,
+  printRefused,
+  requireDaemon,
+  resumeFlags,
+  runAgent,
+} from "../run/run.ts";
 import type { FromStdin } from "../run/stdin.ts";
 import { optionFields, SPAWN_FLAGS } from "../run-flags.ts";
 import resumeRun from "./resume.ts";
@@ -32,11 +39,7 @@ const {
 
 export const WORKFLOW_FLAGS = {
   ...RUN_FLAGS,
-  detach: bool("print the PID and UUID and return; the run continues in the daemon"),
-  "no-daemon": bool("run inside this command; nothing is left running"),
-  "no-input": bool("ask no questions (the default in CI)"),
-  output: choice("what to print: the answer, one object at the end, or every event as a line", OUTPUTS),
-  quiet: bool("print no progress", { short: "q" }),
+  ...FOLLOW_FLAGS,
 };
 
 interface ShellOf {
@@ -66,8 +69,7 @@ export async function runWorkflow(
 ): Promise<number> {
   const form = { output: flags.output ?? "text", quiet: flags.quiet };
   const run = await printNotices(io, form, async () => {
-    if (flags.detach && flags["no-daemon"])
-      throw usageError("--detach and --no-daemon exclude each other: a detached run needs the daemon");
+    requireDaemon(flags);
     const { limits, shell, ...asked } = await wanted();
     const detach = shell?.detach ?? flags.detach;
     const request = {
@@ -144,10 +146,6 @@ const list = defineCommand({
   async run(io, flags) {
     const { savedWorkflows } = await import("../../server/offline-commands.ts");
     const { workflows, problems } = await savedWorkflows({ cwd: io.cwd, env: environment(io) });
-    if (workflows.length === 0 && problems.length === 0 && !flags.json) {
-      io.stderr.write("no workflow is saved: see docs/workflows.md\n");
-      return EXIT.ok;
-    }
     return printCatalog(
       io,
       workflows.map(({ source: _source, ...one }) => one),
@@ -157,7 +155,7 @@ const list = defineCommand({
         { title: "DESCRIPTION", value: ({ description }) => description, flexible: true },
         { title: "FILE", value: ({ path }) => path, flexible: true },
       ],
-      { ...flags, diagnostics: problems },
+      { ...flags, diagnostics: problems, empty: "no workflow is saved: see docs/workflows.md" },
     );
   },
 });

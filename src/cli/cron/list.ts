@@ -3,13 +3,12 @@
 import { basename } from "node:path";
 import type { JobInfo } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
-import { EXIT } from "../exit.ts";
 import { bool, type FlagValues, json } from "../flags.ts";
 import type { Io } from "../io.ts";
+import { printCatalog } from "../output/catalog.ts";
 import { oneLine, plural, printable } from "../output/format.ts";
-import { jsonText } from "../output/print.ts";
 import { styleOf } from "../output/style.ts";
-import { type Column, table } from "../output/table.ts";
+import type { Column } from "../output/table.ts";
 import { cronCall } from "./call.ts";
 import { shortTime, triggerText } from "./when.ts";
 
@@ -30,16 +29,10 @@ export const list = defineCommand({
 export async function listJobs(io: Io, flags: FlagValues<typeof LIST_FLAGS>): Promise<number> {
   const all = flags["all-projects"];
   const jobs = await cronCall<JobInfo[]>(io, "list", { all_projects: all });
-  if (flags.json) {
-    io.stdout.write(jsonText(jobs));
-    return EXIT.ok;
-  }
-  if (jobs.length === 0) {
-    io.stderr.write(`no jobs${all ? "" : " in this project"}; rnix cron add makes one\n`);
-    return EXIT.ok;
-  }
+  const empty = `no jobs${all ? "" : " in this project"}; rnix cron add makes one`;
+  const code = printCatalog(io, jobs, columns(Date.now(), all), { ...flags, empty });
+  if (flags.json) return code;
   const style = styleOf(io, io.stdout);
-  io.stdout.write(table(jobs, columns(Date.now(), all), io.stdout, style));
   for (const { name, state, reason } of jobs) {
     if (reason === null || state === "done") continue;
     const why = oneLine(reason.startsWith(state) ? reason : `${state}: ${reason}`, WIDTH).replace(/\.$/, "");
@@ -47,13 +40,12 @@ export async function listJobs(io: Io, flags: FlagValues<typeof LIST_FLAGS>): Pr
   }
   const waiting = jobs.filter(({ last }) => last?.state === "parked").length;
   if (waiting > 0) io.stdout.write(`${plural(waiting, "job")} wait for an answer: rnix asks\n`);
-  return EXIT.ok;
+  return code;
 }
 
 function columns(now: number, all: boolean): Column<JobInfo>[] {
-  const project: Column<JobInfo> = { title: "PROJECT", value: (job) => basename(job.project), flexible: 8 };
   return [
-    ...(all ? [project] : []),
+    { title: "PROJECT", value: (job) => basename(job.project), flexible: 8, when: all },
     { title: "NAME", value: ({ name }) => printable(name), flexible: 12 },
     { title: "STATE", value: ({ state }) => state },
     { title: "NEXT", value: ({ next_at }) => (next_at === null ? "-" : shortTime(next_at, now)) },

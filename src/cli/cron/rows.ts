@@ -52,6 +52,7 @@ export function paint(style: Style, state: State): (text: string) => string {
 
 export function rowsTable(rows: readonly LedgerRow[], io: Io, { withJob = false } = {}): string {
   const columns: Column<LedgerRow>[] = [
+    { title: "JOB", value: ({ job }) => job, flexible: 8, when: withJob },
     { title: "DUE", value: ({ due }) => dueText(due) },
     { title: "STATE", value: ({ state, attempt }) => (attempt > 1 ? `${state} (${attempt})` : state) },
     { title: "LATE", value: lateOf, right: true, leftOut: 1 },
@@ -62,8 +63,7 @@ export function rowsTable(rows: readonly LedgerRow[], io: Io, { withJob = false 
     { title: "RUN", value: ({ uuid }) => uuid?.slice(0, RUN_CHARS) ?? "-", leftOut: 2 },
     { title: "WHAT", value: whatOf, flexible: WHAT_WIDTH },
   ];
-  const job: Column<LedgerRow> = { title: "JOB", value: ({ job }) => job, flexible: 8 };
-  return table(rows, withJob ? [job, ...columns] : columns, io.stdout, styleOf(io, io.stdout));
+  return table(rows, columns, io.stdout, styleOf(io, io.stdout));
 }
 
 /** How to look at the last run that failed. */

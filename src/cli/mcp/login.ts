@@ -4,18 +4,17 @@ import { SyscallError } from "../../plugin/index.ts";
 import { visible } from "../../plugin/visible.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
-import { bool } from "../flags.ts";
+import { bool, noDaemon } from "../flags.ts";
 import { type Io, project, refuseInsideRun, withSession } from "../io.ts";
 import { openBrowser } from "../system/open-browser.ts";
 
 const args = [{ name: "NAME", about: "of a server at an address; rnix mcp list prints them" }];
-const inside = bool("run inside this command; nothing is left running");
 const notes = ["It is for a person: inside a run it is refused."] as const;
 
 export const login = defineCommand({
   about: "Log in at an MCP server that asks for it: prints an address for your browser, and opens it",
   args,
-  flags: { "no-browser": bool("only print the address"), "no-daemon": inside },
+  flags: { "no-browser": bool("only print the address"), "no-daemon": noDaemon },
   examples: [{ line: "rnix mcp login docs", about: "after a run or rnix mcp test asked for it" }],
   notes: [
     "The browser returns to a port of this machine. The tokens are for the server's URL only, and are refreshed when they expire.",
@@ -54,7 +53,7 @@ export const login = defineCommand({
 export const logout = defineCommand({
   about: "Remove the tokens of a login at an MCP server",
   args,
-  flags: { "no-daemon": inside },
+  flags: { "no-daemon": noDaemon },
   examples: [{ line: "rnix mcp logout docs", about: "the next run needs a login again" }],
   notes: [...notes],
   async run(io, flags, [name = ""]) {

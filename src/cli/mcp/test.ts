@@ -1,20 +1,19 @@
 /** `rnix mcp test`: starts an MCP server as a run would, and prints what it has. */
 
-import type { McpServerItem } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
-import { bool, json } from "../flags.ts";
+import { bool, json, noDaemon } from "../flags.ts";
 import { type Io, project, withSession } from "../io.ts";
+import { printCatalog } from "../output/catalog.ts";
 import { plural } from "../output/format.ts";
-import { jsonText, print } from "../output/print.ts";
-import { table } from "../output/table.ts";
+import { jsonText } from "../output/print.ts";
 
 export const test = defineCommand({
   about: "Start an MCP server as a run would, list what it has, and end it; exit 69 if it fails",
   args: [{ name: "NAME", about: "of the server; rnix mcp list prints them" }],
   flags: {
     trust: bool("trust what this project brings, for this test alone"),
-    "no-daemon": bool("run inside this command; nothing is left running"),
+    "no-daemon": noDaemon,
     json,
   },
   examples: [{ line: "rnix mcp test github", about: "its tools, resources and prompts, or why it fails" }],
@@ -45,29 +44,20 @@ export function testServer(
       return { code: EXIT.unavailable, wantsLogin: answer.error_code === "PERMISSION" };
     }
     const { tools, resources, prompts, start_ms } = answer;
-    const rows = [...kindOf("tool", tools), ...kindOf("resource", resources), ...kindOf("prompt", prompts)];
-    const counts = [
-      plural(tools.length, "tool"),
-      plural(resources.length, "resource"),
-      plural(prompts.length, "prompt"),
-    ];
-    const code = print(io, flags, answer, (style) =>
-      table(
-        rows,
-        [
-          { title: "KIND", value: ({ kind }) => kind },
-          { title: "NAME", value: ({ item }) => item.name },
-          { title: "DESCRIPTION", value: ({ item }) => item.description, flexible: true },
-        ],
-        io.stdout,
-        style,
-      ),
+    const all = Object.entries({ tool: tools, resource: resources, prompt: prompts });
+    const rows = all.flatMap(([kind, items]) => items.map((item) => ({ kind, ...item })));
+    const counts = all.map(([kind, items]) => plural(items.length, kind));
+    const code = printCatalog(
+      io,
+      rows,
+      [
+        { title: "KIND", value: ({ kind }) => kind },
+        { title: "NAME", value: ({ name }) => name },
+        { title: "DESCRIPTION", value: ({ description }) => description, flexible: true },
+      ],
+      { ...flags, answer },
     );
     io.stderr.write(`${name} started in ${start_ms} ms: ${counts.join(", ")}\n`);
     return { code, wantsLogin: false };
   });
-}
-
-function kindOf(kind: string, items: readonly McpServerItem[]): { kind: string; item: McpServerItem }[] {
-  return items.map((item) => ({ kind, item }));
 }

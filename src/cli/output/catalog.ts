@@ -1,17 +1,32 @@
-/** Prints the lists of tools, agents, skills and providers. */
+/** Prints lists, such as those of tools, agents and questions. */
 
 import type { Diagnostic } from "../../protocol/methods.ts";
+import { EXIT } from "../exit.ts";
 import type { Io } from "../io.ts";
 import { print } from "./print.ts";
 import { type Column, table } from "./table.ts";
 
-/** Prints a list as a table or as JSON. Parts that could not be loaded are named on stderr. */
+interface ListOptions {
+  json: boolean;
+  /** Parts that could not be loaded, for stderr. */
+  diagnostics?: Diagnostic[];
+  /** What stderr gets instead of a table without rows. */
+  empty?: string;
+  /** What --json prints; by default the rows. */
+  answer?: unknown;
+}
+
+/** Prints a list as a table or as JSON. */
 export function printCatalog<Row>(
   io: Io,
-  rows: Row[],
-  columns: Column<Row>[],
-  o: { json: boolean; diagnostics?: Diagnostic[] },
+  rows: readonly Row[],
+  columns: readonly Column<Row>[],
+  o: ListOptions,
 ): number {
   for (const { path, message } of o.diagnostics ?? []) io.stderr.write(`not loaded: ${path}: ${message}\n`);
-  return print(io, o, rows, (style) => table(rows, columns, io.stdout, style));
+  if (rows.length === 0 && o.empty !== undefined && !o.json) {
+    io.stderr.write(`${o.empty}\n`);
+    return EXIT.ok;
+  }
+  return print(io, o, o.answer ?? rows, (style) => table(rows, columns, io.stdout, style));
 }

@@ -16,6 +16,8 @@ export interface Column<Row> {
   wrapped?: boolean;
   /** On a terminal this column is left out if the rows do not fit: the lowest number first. */
   leftOut?: number;
+  /** False: it is not among the columns. */
+  when?: boolean;
 }
 
 const GAP = "  ";
@@ -41,7 +43,7 @@ export function table<Row>(
   output: Output,
   style: Style,
 ): string {
-  const all = columns.map((column) => cellsOf(rows, column));
+  const all = columns.filter(({ when }) => when !== false).map((column) => cellsOf(rows, column));
   const shown = output.isTTY ? thatFit(all, output.columns) : all;
   const widths = output.isTTY ? shrunk(shown, output.columns) : shown.map(({ natural }) => natural);
   const line = (textOf: (column: Cells) => string): string =>

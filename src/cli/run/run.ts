@@ -6,7 +6,7 @@ import type { Stream } from "../../client/client.ts";
 import { SyscallError } from "../../plugin/errors.ts";
 import type { Receipt } from "../../protocol/methods.ts";
 import { EXIT, usageError } from "../exit.ts";
-import { text } from "../flags.ts";
+import { bool, choice, noDaemon, quiet, text } from "../flags.ts";
 import { type ConnectOptions, environment, type Io, type Session, type Wire } from "../io.ts";
 import type { RunOutput } from "../output/run-output.ts";
 import { answerQuestions, isAskable } from "../questions/answer-questions.ts";
@@ -89,7 +89,7 @@ export async function runAgent(io: Io, run: AgentRun): Promise<FollowedRun> {
         notices,
         attended: attended(io, run),
         outputs: outputs(io),
-        quiet: quiet(io, run),
+        quiet: isQuiet(io, run),
       };
       return await begin(io, session, given, follower, run);
     } finally {
@@ -249,7 +249,7 @@ function attended(io: Io, { unattended }: AgentRun): true | undefined {
   return (!unattended && isAskable(io)) || undefined;
 }
 
-function quiet({ stdout }: Io, { quiet, output }: AgentRun): true | undefined {
+function isQuiet({ stdout }: Io, { quiet, output }: AgentRun): true | undefined {
   return (quiet && (output === "json" || (output === "text" && !stdout.isTTY))) || undefined;
 }
 
@@ -260,6 +260,35 @@ function outputs({ stdout, stderr }: Io): Given["outputs"] {
 
 function neverBegun(): SyscallError {
   return new SyscallError("CANCELLED", "interrupted before the run began");
+}
+
+/** Of commands that begin a run and follow it. */
+export const FOLLOW_FLAGS = {
+  detach: bool("print the PID and UUID and return; the run continues in the daemon"),
+  "no-daemon": noDaemon,
+  "no-input": bool("ask no questions (the default in CI)"),
+  output: choice("what to print: the answer, one object at the end, or every event as a line", OUTPUTS),
+  quiet,
+};
+
+/** Fails with USAGE where a flag needs the daemon. */
+export function requireDaemon(flags: {
+  detach: boolean;
+  "no-daemon": boolean;
+  "on-units"?: string;
+  "resume-on-restart"?: boolean;
+}): void {
+  if (!flags["no-daemon"]) return;
+  const needed = [
+    flags.detach && ["--detach", "a detached run needs the daemon"],
+    flags["resume-on-restart"] && [
+      "--resume-on-restart",
+      "only a run in the daemon can resume when the daemon restarts",
+    ],
+    flags["on-units"] === "park" && ["--on-units park", "only the daemon wakes a run when its units report"],
+  ];
+  for (const one of needed)
+    if (one) throw usageError(`${one[0]} and --no-daemon exclude each other: ${one[1]}`);
 }
 
 /** Of commands that write the record. */

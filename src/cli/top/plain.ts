@@ -1,10 +1,10 @@
 /** `rnix top` without a terminal to draw on: the runs once, as a table. */
 
 import { type Io, withWire } from "../io.ts";
+import { printCatalog } from "../output/catalog.ts";
 import { localTime } from "../output/local-time.ts";
-import { print } from "../output/print.ts";
 import { styleOf } from "../output/style.ts";
-import { type Column, table } from "../output/table.ts";
+import type { Column } from "../output/table.ts";
 import { COLUMNS } from "./columns.ts";
 import { MAX_ENDED, Now } from "./now.ts";
 import { type Arrangement, doingOf, type Row, rowsOf, titleOf } from "./rows.ts";
@@ -21,11 +21,8 @@ export async function printTop(io: Io, flags: { json: boolean }, by: Arrangement
   const at = Date.now();
   const rows = rowsOf(now, by, at, styleOf(io, io.stdout).glyph).filter((row) => row.kind === "run");
   const answer = rows.map(({ group, run }) => ({ group, ...run, asks: now.askOf(run.uuid) ?? null }));
-  if (rows.length === 0 && !flags.json)
-    io.stderr.write(by.filter === "" ? "no run is live or recorded\n" : "no run has these words\n");
-  return print(io, flags, answer, (style) =>
-    rows.length === 0 ? "" : table(rows, columns(now, at), io.stdout, style),
-  );
+  const empty = by.filter === "" ? "no run is live or recorded" : "no run has these words";
+  return printCatalog(io, rows, columns(now, at), { ...flags, answer, empty });
 }
 
 function read(io: Io): Promise<Now> {
