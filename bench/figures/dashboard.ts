@@ -118,7 +118,7 @@ async function longRun(machine: Machine): Promise<string> {
 }
 
 async function pageBytes(): Promise<number> {
-  const { buildPage } = await import("../../src/dashboard/build-page.ts");
+  const { buildPage } = await import("../../src/server/dashboard/build-page.ts");
   const files = await buildPage(join(import.meta.dir, "../../src/dashboard"));
   return files.reduce((sum, { text }) => sum + Bun.gzipSync(text).byteLength, 0);
 }

@@ -2,23 +2,19 @@
 
 import { useSignal } from "@preact/signals";
 import { fieldLines, visibleLines } from "../lib/visible-call.ts";
-import { type Ask, act, asks, now } from "./page-api.ts";
+import type { AskAnswer, ListedAsk } from "../protocol/methods.ts";
+import { act, asks, now } from "./page-api.ts";
 import { elapsed } from "./page-format.ts";
 
-interface Answer {
-  choices: string[];
-  text?: string;
-}
-
-export function AskCard({ ask }: { ask: Ask }) {
+export function AskCard({ ask }: { ask: ListedAsk }) {
   const problem = useSignal("");
-  const given = useSignal<readonly Answer[]>(ask.questions.map(() => ({ choices: [] })));
-  const send = (answers: readonly Answer[]): void => {
+  const given = useSignal<AskAnswer[]>(ask.questions.map(() => ({ choices: [] })));
+  const send = (answers: AskAnswer[]): void => {
     act("answer_user", { request_id: ask.request_id, answers, via: "dashboard" }).catch((error: Error) => {
       problem.value = error.message;
     });
   };
-  const set = (at: number, answer: Answer): void => {
+  const set = (at: number, answer: AskAnswer): void => {
     given.value = given.value.map((one, i) => (i === at ? answer : one));
   };
   const { call, questions } = ask;
@@ -85,7 +81,7 @@ export function AskCard({ ask }: { ask: Ask }) {
 }
 
 /** All that is asked for: what is not shown is not agreed to. */
-function callLines({ subject, input, input_chars, path }: NonNullable<Ask["call"]>): string {
+function callLines({ subject, input, input_chars, path }: NonNullable<ListedAsk["call"]>): string {
   const shown = visibleLines(subject || path);
   const left =
     input_chars === undefined ? [] : [`(its input of ${input_chars} characters is too long to be shown)`];

@@ -1,7 +1,7 @@
 /** Two runs side by side, step by step: a fork and its origin, or any two. */
 
 import { useSignal } from "@preact/signals";
-import type { RunDetail, Step } from "./page-api.ts";
+import type { RunDetail } from "./page-api.ts";
 import { cost, count, elapsed } from "./page-format.ts";
 import { useRead } from "./page-read.ts";
 import type { FollowedRun } from "./page-run.ts";
@@ -14,23 +14,12 @@ interface CompareProps {
   other: string | undefined;
 }
 
-interface Difference {
-  kind: string;
-  step: number | null;
-  message: string;
-  recorded: string | null;
-  replayed: string | null;
-}
-
 export function Compare({ followed, run, other = run.origin_uuid ?? undefined }: CompareProps) {
   const wanted = useSignal(other ?? "");
   const target = other === undefined ? null : { uuid: other };
-  const { found: second, problem } = useRead<RunDetail>("show", target);
-  const { found: listed } = useRead<{ steps: Step[] }>("list_steps", target);
-  const compared = useRead<{ differences: Difference[] }>(
-    "compare_runs",
-    target && { ...target, replayed: run.uuid },
-  );
+  const { found: second, problem } = useRead("show", target);
+  const { found: listed } = useRead("list_steps", target);
+  const compared = useRead("compare_runs", target && { ...target, replayed: run.uuid });
   const mine = followed.steps.value;
   const theirs = listed?.steps ?? [];
   const most = Math.max(mine.length, theirs.length);

@@ -1,40 +1,18 @@
 /** The files that a run changed, with their diffs, and the undo. */
 
 import { useSignal } from "@preact/signals";
+import type { UndoReport } from "../protocol/methods.ts";
 import { act } from "./page-api.ts";
 import { useRead } from "./page-read.ts";
 import { Text } from "./text-block.tsx";
 
-interface Changes {
-  project: string;
-  files: {
-    path: string;
-    status: string;
-    added: number | null;
-    removed: number | null;
-    steps: number[];
-    undone: boolean;
-    problem: string | null;
-  }[];
-  patch: string | null;
-  notes: string[];
-}
-
-interface Report {
-  redo: boolean;
-  dry_run: boolean;
-  files: { path: string; done: string; reason: string | null }[];
-  warnings: string[];
-  notes: string[];
-}
-
 export function Files({ uuid }: { uuid: string }) {
-  const { found, problem, again } = useRead<Changes>("diff", { uuid, patch: true });
-  const report = useSignal<Report | null>(null);
+  const { found, problem, again } = useRead("diff", { uuid, patch: true });
+  const report = useSignal<UndoReport | null>(null);
   const refused = useSignal("");
-  const undo = (more: object): void => {
+  const undo = (more: { redo?: true; dry_run?: true; files?: string[] }): void => {
     refused.value = "";
-    act<Report>("undo", { uuid, ...more }).then(
+    act("undo", { uuid, ...more }).then(
       (answer) => {
         report.value = answer;
         again();

@@ -16,17 +16,6 @@ const ROW = 52;
 /** Runs that are asked for first. */
 const FIRST = 200;
 
-interface Past {
-  runs: PastRun[];
-  total: number;
-}
-
-interface Hits {
-  hits: { uuid: string; snippet: string }[];
-  /** Runs that are not indexed yet. */
-  pending: number;
-}
-
 export function History() {
   const days = useSignal("30");
   const filter = useSignal({ agent: "", project: "", end: "", text: "", least: 0 });
@@ -36,11 +25,11 @@ export function History() {
   const since = useComputed(() => (days.value === "" ? undefined : Date.now() - Number(days.value) * DAY_MS));
   const span = { since_ms: since.value };
   // Some are there at once; all of them may take a second.
-  const newest = useRead<Past>("history", { ...span, limit: FIRST }, left.value);
-  const whole = useRead<Past>("history", span, left.value);
+  const newest = useRead("history", { ...span, limit: FIRST }, left.value);
+  const whole = useRead("history", span, left.value);
   const found = whole.found ?? newest.found;
   const { problem } = whole;
-  const search = useRead<Hits>("history", searched.value === "" ? null : { text: searched.value });
+  const search = useRead("search", searched.value === "" ? null : { text: searched.value });
   const hits = new Map(
     searched.value === "" ? [] : (search.found?.hits ?? []).map(({ uuid, snippet }) => [uuid, snippet]),
   );

@@ -23,7 +23,7 @@ const groups = computed(() => {
 
 export function Now() {
   useEffect(() => {
-    void read<{ processes: Run[] }>("list_all_procs", {
+    void read("list_all_procs", {
       all_projects: true,
       newest: true,
       limit: ENDED,
@@ -124,41 +124,42 @@ function Row({ run, group, childrenOf }: RowProps) {
 /** What can be done with a run as it is. A failure is shown beside the buttons. */
 export function Actions({ run, group }: { run: Run; group: Group | "any" }) {
   const problem = useSignal("");
-  const go =
-    (method: string, more: object = {}) =>
-    () => {
-      problem.value = "";
-      act(method, { uuid: run.uuid, ...more }).catch((error: Error) => {
-        problem.value = error.message;
-      });
-    };
+  const { uuid } = run;
+  const done = (work: Promise<unknown>): void => {
+    problem.value = "";
+    work.catch((error: Error) => {
+      problem.value = error.message;
+    });
+  };
+  const send = (name: keyof typeof SIGNALS) => () =>
+    done(act("signal_tree", { uuid, signal: SIGNALS[name] }));
   const isLive = run.ended_at_ms === null;
   const isParked = run.status === "suspended";
   if (!isLive && !isParked && group !== "failed") return null;
   return (
     <div class="actions">
       {isLive && !run.is_paused && (
-        <button type="button" onClick={go("signal_tree", { signal: SIGNALS.pause })}>
+        <button type="button" onClick={send("pause")}>
           Pause
         </button>
       )}
       {isLive && run.is_paused && (
-        <button type="button" onClick={go("signal_tree", { signal: SIGNALS.continue })}>
+        <button type="button" onClick={send("continue")}>
           Continue
         </button>
       )}
       {isLive && (
-        <button type="button" onClick={go("suspend")}>
+        <button type="button" onClick={() => done(act("suspend", { uuid }))}>
           Suspend
         </button>
       )}
       {!isLive && (
-        <button type="button" onClick={go("resume")}>
+        <button type="button" onClick={() => done(act("resume", { uuid }))}>
           Resume
         </button>
       )}
       {(isLive || isParked) && (
-        <button type="button" class="danger" onClick={go("signal_tree", { signal: SIGNALS.kill })}>
+        <button type="button" class="danger" onClick={send("kill")}>
           Kill
         </button>
       )}
@@ -166,7 +167,7 @@ export function Actions({ run, group }: { run: Run; group: Group | "any" }) {
         <Line
           label={`Message to ${run.agent}`}
           hint="Message…"
-          send={(text) => go("send_message", { text })()}
+          send={(text) => done(act("send_message", { uuid, text }))}
         />
       )}
       {isLive && group === "any" && (
@@ -174,9 +175,13 @@ export function Actions({ run, group }: { run: Run; group: Group | "any" }) {
           <Line
             label="Allow a tool"
             hint="Allow: Bash(git *)"
-            send={(tool) => go("allow", { tools: [tool] })()}
+            send={(tool) => done(act("allow", { uuid, tools: [tool] }))}
           />
-          <Line label="Deny a tool" hint="Deny: WebFetch" send={(tool) => go("deny", { tools: [tool] })()} />
+          <Line
+            label="Deny a tool"
+            hint="Deny: WebFetch"
+            send={(tool) => done(act("deny", { uuid, tools: [tool] }))}
+          />
         </>
       )}
       {problem.value !== "" && <p role="alert">{problem}</p>}

@@ -2,20 +2,25 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import type { PageAnswer, PageMethod, PagePayload } from "../server/dashboard/page-methods.ts";
 import { act, read } from "./page-api.ts";
 
-interface Read<T> {
+interface Read<M extends PageMethod> {
   /** The answer to the payload before stays until the next one is there. */
-  found: T | null;
+  found: PageAnswer<M> | null;
   problem: string;
   again(): void;
   /** Does something, then reads again. */
-  act(method: string, payload: object): void;
+  act<A extends PageMethod>(method: A, payload: PagePayload<A>): void;
 }
 
 /** `payload`: null: there is nothing to read. `also`: reads again when it changes. */
-export function useRead<T>(method: string, payload: object | null, also?: unknown): Read<T> {
-  const found = useSignal<T | null>(null);
+export function useRead<M extends PageMethod>(
+  method: M,
+  payload: PagePayload<M> | null,
+  also?: unknown,
+): Read<M> {
+  const found = useSignal<PageAnswer<M> | null>(null);
   const problem = useSignal("");
   const latest = useRef(0);
   const text = JSON.stringify(payload);
@@ -26,13 +31,11 @@ export function useRead<T>(method: string, payload: object | null, also?: unknow
     const mine = ++latest.current;
     problem.value = "";
     if (payload === null) return;
-    read<T>(method, payload).then((answer) => {
+    read(method, payload).then((answer) => {
       if (latest.current === mine) found.value = answer;
     }, failed);
   };
   useEffect(again, [method, text, also]);
-  const doing = (what: string, more: object): void => {
-    act(what, more).then(again, failed);
-  };
+  const doing: Read<M>["act"] = (what, more) => void act(what, more).then(again, failed);
   return { found: found.value, problem: problem.value, again, act: doing };
 }

@@ -1,7 +1,8 @@
 /** What the page knows of one run: its facts, the index of its steps, and its latest events, as they happen. */
 
 import { signal } from "@preact/signals";
-import { type Child, type Run, type RunDetail, read, type Step, type StoryLine } from "./page-api.ts";
+import type { StoryLine } from "../protocol/methods.ts";
+import { type Child, type Run, type RunDetail, read, type Step } from "./page-api.ts";
 
 /** Of a run, in one answer. */
 const ALL = 10_000;
@@ -82,9 +83,9 @@ export class FollowedRun {
     const after = this.steps.value.at(-1)?.step ?? 0;
     try {
       const [detail, { steps }, { children }] = await Promise.all([
-        read<RunDetail>("show", { uuid }),
-        read<{ steps: Step[] }>("list_steps", { uuid, after, limit: ALL }),
-        read<{ children: Child[] }>("children", { uuid }),
+        read("show", { uuid }),
+        read("list_steps", { uuid, after, limit: ALL }),
+        read("children", { uuid }),
       ]);
       this.detail.value = detail;
       this.children.value = children;

@@ -7,7 +7,7 @@ import { Select } from "./select.tsx";
 
 /** Chooses a project; the first one to begin with. */
 function WithProject({ title, of }: { title: string; of(project: string): ComponentChildren }) {
-  const { found, problem } = useRead<{ projects: string[] }>("projects", {});
+  const { found, problem } = useRead("projects", {});
   const chosen = useSignal("");
   const project = chosen.value || (found?.projects[0] ?? "");
   return (
@@ -30,11 +30,6 @@ function WithProject({ title, of }: { title: string; of(project: string): Compon
   );
 }
 
-interface Remembered {
-  scopes: { target: string; entries: { id: string; text: string; at: string; agent: string }[] }[];
-  waiting: { id: string; target: string; text: string; why: string; agent: string | null }[];
-}
-
 const SCOPES: Record<string, string> = {
   memory: "Notes of this project",
   global_memory: "Notes for all projects",
@@ -46,8 +41,9 @@ export function Memory() {
 }
 
 function MemoryOf({ project }: { project: string }) {
-  const { found, problem, act } = useRead<Remembered>("memory", { project });
-  const decide = (decision: object) => (): void => act("decide_memory", { project, ...decision });
+  const { found, problem, act } = useRead("memory", { project });
+  const decide = (decision: { approve?: string; reject?: string; remove?: string }) => (): void =>
+    act("decide_memory", { project, ...decision });
   return (
     <>
       {problem !== "" && <p role="alert">{problem}</p>}
@@ -80,7 +76,7 @@ function MemoryOf({ project }: { project: string }) {
                 <p>{text}</p>
                 <div class="actions">
                   <span class="number">
-                    {at.slice(0, 10)} {agent || "you"}
+                    {at?.slice(0, 10)} {agent || "you"}
                   </span>
                   {target === "memory" && (
                     <button type="button" class="danger" onClick={decide({ remove: id })}>
@@ -105,17 +101,6 @@ interface Part {
   problem: string;
 }
 
-interface Parts {
-  plugins: { name: string; layer: string; state: string; problems: { message: string }[] }[];
-  servers: { name: string; state: string; file: string }[];
-  problems: string[];
-  down: { pid: number; uuid: string; path: string; down: string }[];
-  init: {
-    units: { project: string | null; name: string; state: string; error: string | null }[];
-    problems: { path: string; message: string }[];
-  };
-}
-
 export function ProjectParts() {
   return (
     <WithProject title="Plugins and servers" of={(project) => <PartsOf key={project} project={project} />} />
@@ -123,7 +108,7 @@ export function ProjectParts() {
 }
 
 function PartsOf({ project }: { project: string }) {
-  const { found, problem } = useRead<Parts>("parts", { project });
+  const { found, problem } = useRead("parts", { project });
   if (found === null) return problem === "" ? null : <p role="alert">{problem}</p>;
   const { plugins, servers, init, down } = found;
   const faults = [...found.problems, ...init.problems.map(({ path, message }) => `${path}: ${message}`)];
@@ -141,7 +126,7 @@ function PartsOf({ project }: { project: string }) {
         name: path,
         state: "down",
         from: `PID ${pid}`,
-        problem: why,
+        problem: why ?? "",
       })),
     ],
     [

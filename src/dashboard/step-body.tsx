@@ -2,6 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import type { PageAnswer } from "../server/dashboard/page-methods.ts";
 import { read } from "./page-api.ts";
 import { clock, count, duration } from "./page-format.ts";
 import { Text } from "./text-block.tsx";
@@ -9,43 +10,8 @@ import { Text } from "./text-block.tsx";
 /** Messages of a prompt that are mounted at once: the newest. */
 const MESSAGES = 40;
 
-interface Call {
-  id: string;
-  name: string;
-  input: Record<string, unknown>;
-  result: string | null;
-  error: string | null;
-  state: string;
-  duration_ms: number;
-  waited_ms?: number;
-}
-
-interface Detail {
-  raw_response: string;
-  reasoning?: string;
-  stop_reason?: string;
-  usage: { input_tokens: number; output_tokens: number; cached_tokens: number };
-  compactions?: { summary: { text: string } | null }[];
-  tool_calls: Call[];
-}
-
-interface Prompt {
-  provider: string;
-  model: string;
-  system_prompt: string;
-  tools: { name: string; description: string; input: object }[];
-  messages: { role: string; content: string; tool_calls?: { name: string; input: unknown }[] }[];
-  compactions: {
-    step: number;
-    ts: string;
-    why: string;
-    tokens_before: number;
-    tokens_after: number;
-    replaced: number;
-    truncated: number;
-  }[];
-}
-
+type Detail = PageAnswer<"get_step_detail">;
+type Prompt = PageAnswer<"get_step_prompt">;
 type Shown = "prompt" | "changes" | "raw";
 
 export function StepBody({ uuid, step, last }: { uuid: string; step: number; last: number }) {
@@ -54,21 +20,26 @@ export function StepBody({ uuid, step, last }: { uuid: string; step: number; las
   const patch = useSignal<string | null>(null);
   const shown = useSignal<readonly Shown[]>([]);
   const problem = useSignal("");
-  const get = <T,>(method: string, more: object, use: (found: T) => void): void => {
-    read<T>(method, { uuid, step, ...more }).then(use, (error: Error) => {
-      problem.value = error.message;
-    });
+  const failed = (error: Error): void => {
+    problem.value = error.message;
   };
   useEffect(() => {
-    get<Detail>("get_step_detail", {}, (found) => (detail.value = found));
+    read("get_step_detail", { uuid, step }).then((found) => {
+      detail.value = found;
+    }, failed);
   }, [uuid, step]);
   const toggle = (one: Shown): void => {
     const isShown = shown.value.includes(one);
     shown.value = isShown ? shown.value.filter((other) => other !== one) : [...shown.value, one];
     if (isShown) return;
     if (one === "changes")
-      get<{ patch: string | null }>("diff", { patch: true }, (found) => (patch.value = found.patch ?? ""));
-    else if (prompt.value === null) get<Prompt>("get_step_prompt", {}, (found) => (prompt.value = found));
+      read("diff", { uuid, step, patch: true }).then((found) => {
+        patch.value = found.patch ?? "";
+      }, failed);
+    else if (prompt.value === null)
+      read("get_step_prompt", { uuid, step }).then((found) => {
+        prompt.value = found;
+      }, failed);
   };
   const button = (one: Shown, title: string) => (
     <button type="button" aria-expanded={shown.value.includes(one)} onClick={() => toggle(one)}>
@@ -120,7 +91,7 @@ export function StepBody({ uuid, step, last }: { uuid: string; step: number; las
   );
 }
 
-function CallBody({ call }: { call: Call }) {
+function CallBody({ call }: { call: Detail["tool_calls"][number] }) {
   const { name, input, result, error, state, duration_ms, waited_ms } = call;
   const { old_string, new_string, ...rest } = input;
   const isEdit = typeof old_string === "string" && typeof new_string === "string";

@@ -1,7 +1,8 @@
 /** The timeline of a run: its model calls, tool calls, pauses, children and units as bars, and plots per step. */
 
 import { useComputed, useSignal } from "@preact/signals";
-import { now, type StoryLine } from "./page-api.ts";
+import type { StoryLine } from "../protocol/methods.ts";
+import { now } from "./page-api.ts";
 import { clock, cost, count, duration } from "./page-format.ts";
 import { type FollowedRun, isLive } from "./page-run.ts";
 import { Plot } from "./plot.tsx";

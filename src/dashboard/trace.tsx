@@ -2,6 +2,7 @@
 
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import type { PageAnswer } from "../server/dashboard/page-methods.ts";
 import { read } from "./page-api.ts";
 import { Rows } from "./rows.tsx";
 import { Select } from "./select.tsx";
@@ -9,14 +10,7 @@ import { Text } from "./text-block.tsx";
 
 const PAGE = 2_000;
 
-interface Syscall {
-  timestamp_ms: number;
-  syscall: string;
-  args: Record<string, unknown>;
-  result?: unknown;
-  error?: string;
-  duration_ms: number;
-}
+type Syscall = PageAnswer<"list_events">["events"][number];
 
 interface Numbered extends Syscall {
   at: number;
@@ -35,7 +29,7 @@ export function Trace({ uuid }: { uuid: string }) {
   const problem = useSignal("");
   const more = (): void => {
     const after = next.value ?? 0;
-    read<{ events: Syscall[]; next: number }>("list_events", { uuid, after, limit: PAGE }).then(
+    read("list_events", { uuid, after, limit: PAGE }).then(
       (page) => {
         const at = all.value.length;
         const found = page.events.map((event, i) => ({

@@ -28,7 +28,7 @@ export function UnitStrip({ units }: { units: readonly Unit[] }) {
     output.value = null;
     opened.value = opened.value === id ? "" : id;
     if (opened.value === "") return;
-    read<{ text: string }>("unit_output", { id }).then(({ text }) => {
+    read("unit_output", { id }).then(({ text }) => {
       output.value = text;
     }, failed);
   };

@@ -19,7 +19,7 @@ import { isSame, secret } from "./secret.ts";
 const READS: ReadonlySet<string> = new Set<Method | keyof typeof PAGE_METHODS>([
   ...(["list_all_procs", "show", "list_steps", "get_step_detail", "get_step_prompt"] as const),
   ...(["diff", "show_workflow", "unit_output", "list_events", "compare_runs"] as const),
-  ...(["children", "jobs", "projects", "parts", "memory", "history"] as const),
+  ...(["children", "jobs", "projects", "parts", "memory", "history", "search"] as const),
 ]);
 /** Methods that act: by POST from the page alone. */
 const ACTS: ReadonlySet<string> = new Set<Method | keyof typeof PAGE_METHODS>([

@@ -16,7 +16,7 @@ export async function pageFiles(): Promise<ReadonlyMap<string, PageFile>> {
 let built: Promise<ReadonlyMap<string, PageFile>> | undefined;
 
 async function build(): Promise<ReadonlyMap<string, PageFile>> {
-  const { buildPage } = await import("../../dashboard/build-page.ts");
+  const { buildPage } = await import("./build-page.ts");
   const files = await buildPage(join(import.meta.dir, "../../dashboard"));
   return new Map(
     files.map(({ path, type, text }) => [path, { type, bytes: new TextEncoder().encode(text) }]),

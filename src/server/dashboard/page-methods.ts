@@ -7,6 +7,7 @@ import { Uuid } from "../../protocol/fields.ts";
 import type { Caller } from "../connection/connection.ts";
 import { call } from "../methods/call.ts";
 import { method } from "../methods/method.ts";
+import type { METHODS } from "../methods/method-table.ts";
 import { silentJobs } from "../methods/shared/silent-jobs.ts";
 import { statusOf } from "../records/run-selection.ts";
 import type { Services } from "../services.ts";
@@ -63,26 +64,23 @@ const jobs = method({
   },
 });
 
-/** The newest runs of all projects since a time, in short; with a text also those in whose conversation it is. */
+/** The newest runs of all projects since a time, in short. */
 const history = method({
   payload: () =>
-    z.object({
-      since_ms: z.number().optional(),
-      text: z.string().max(1000).optional(),
-      limit: z.int().positive().max(MAX_RUNS).optional(),
-    }),
-  async handle({ since_ms, text = "", limit = MAX_RUNS }, services) {
-    const { kernel, history, searchRuns } = services;
-    if (text !== "") {
-      const { hits = [], pending = 0 } = (await searchRuns?.({ text, since_ms, limit: MAX_HITS })) ?? {};
-      return {
-        hits: hits.flatMap(({ run, snippet }) => (run ? [{ uuid: run.uuid, snippet }] : [])),
-        pending,
-      };
-    }
+    z.object({ since_ms: z.number().optional(), limit: z.int().positive().max(MAX_RUNS).optional() }),
+  async handle({ since_ms, limit = MAX_RUNS }, { kernel, history }) {
     const live = () => kernel.processes.listProcs();
     const { runs, total } = await history.list({ since_ms, newest: true, limit, live });
     return { runs: runs.map(shortRun), total };
+  },
+});
+
+/** The runs in whose conversation a text is. `pending`: runs that are not indexed yet. */
+const search = method({
+  payload: () => z.object({ text: z.string().min(1).max(1000) }),
+  async handle({ text }, { searchRuns }) {
+    const { hits = [], pending = 0 } = (await searchRuns?.({ text, limit: MAX_HITS })) ?? {};
+    return { hits: hits.flatMap(({ run, snippet }) => (run ? [{ uuid: run.uuid, snippet }] : [])), pending };
   },
 });
 
@@ -131,16 +129,28 @@ const parts = method({
   },
 });
 
+/** The entries of one scope, as the plugin memory answers. */
+interface Remembered {
+  target: string;
+  entries: { id: string; text: string; at?: string; agent?: string }[];
+}
+
+interface Waiting {
+  id: string;
+  target: string;
+  text: string;
+  why: string;
+  agent: string | null;
+}
+
 /** What agents remember in a project, and what waits for a person. */
 const memory = method({
   payload: Project,
   async handle({ project }, services, caller) {
-    const read = async (path: string, input: object): Promise<unknown> =>
-      JSON.parse(await called(services, caller, { project, path, input }));
-    return {
-      scopes: await read("/dev/memory/commit", { action: "show" }),
-      waiting: await read("/dev/memory/review", {}),
-    };
+    const read = (path: string, input: object) => called(services, caller, { project, path, input });
+    const scopes: Remembered[] = JSON.parse(await read("/dev/memory/commit", { action: "show" }));
+    const waiting: Waiting[] = JSON.parse(await read("/dev/memory/review", {}));
+    return { scopes, waiting };
   },
 });
 
@@ -176,8 +186,17 @@ export const PAGE_METHODS = {
   children: async () => children,
   jobs: async () => jobs,
   history: async () => history,
+  search: async () => search,
   projects: async () => projects,
   parts: async () => parts,
   memory: async () => memory,
   decide_memory: async () => decideMemory,
 };
+
+type Table = typeof METHODS & typeof PAGE_METHODS;
+type Handlers = { [M in keyof Table]: Awaited<ReturnType<Table[M]>>["handle"] };
+
+/** What the page can ask for, with what it gives and gets. */
+export type PageMethod = keyof Handlers;
+export type PagePayload<M extends PageMethod> = Parameters<Handlers[M]>[0];
+export type PageAnswer<M extends PageMethod> = Awaited<ReturnType<Handlers[M]>>;
