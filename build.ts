@@ -4,10 +4,10 @@ import { parseArgs } from "node:util";
 import type { BunPlugin } from "bun";
 import { stockAgentFront } from "./src/config/agents/agent-file.ts";
 import { stockSkillFront } from "./src/config/skills/skill-file.ts";
-import { buildPage } from "./src/server/dashboard/build-page.ts";
 import { PLUGIN_PROGRAM } from "./src/lib/program-channel.ts";
 import { commands } from "./src/plugin/host/checkout.ts";
 import { pluginEntries, stockFiles, textFiles } from "./src/plugin/host/stock-files.ts";
+import { buildPage } from "./src/server/dashboard/build-page.ts";
 
 /**
  * Builds the single executable (design §13): `bun build.ts [--target NAME] [--version TEXT] [--outfile PATH]`.
