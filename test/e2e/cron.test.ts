@@ -40,7 +40,7 @@ describe.concurrent("a scheduled job", () => {
       if (++calls === 1) await held.promise;
       return { text: "after all" };
     });
-    await machine.add({ trigger: { at: new Date(Date.now() + 2500).toISOString() } });
+    await machine.addOnce({});
     // The row comes before the run, and the run before its first request.
     await until(() => calls === 1, "the first request");
     const [begun] = await machine.rows(([row]) => row?.state === "running");
@@ -149,8 +149,7 @@ describe.concurrent("the run of a job", () => {
         ? { tool_calls: [{ name: "Write", input: { path: "asked.txt", content: "yes" } }] }
         : { text: "written" },
     );
-    await machine.add({
-      trigger: { at: new Date(Date.now() + 2500).toISOString() },
+    await machine.addOnce({
       run: { ask: ["Write"], on_ask: "park" },
     });
     const [parked] = await machine.rows(([row]) => row?.state === "parked");
@@ -169,12 +168,9 @@ describe.concurrent("the run of a job", () => {
         return { tool_calls: [{ name: "Bash", input: { command: "date >> acted.txt" } }] };
       return { text: "no" };
     });
-    await machine.ok(["daemon", "start"]);
     const retry = { max: 1, from: "100ms", to: "100ms" };
     for (const [name, intent] of Object.entries({ talks: "talk", acts: "acts first" })) {
-      // Long enough for a busy machine to take the job before its time.
-      const at = new Date(Date.now() + 4_000).toISOString();
-      await machine.add({ name, intent, trigger: { at }, run: { check: ["false"] }, retry });
+      await machine.addOnce({ name, intent, run: { check: ["false"] }, retry });
     }
     const rows = await machine.rows((all) => all.filter(({ state }) => state === "failed").length === 3);
     expect(rows.map(({ job: name, attempt }) => `${name} ${attempt}`).toSorted()).toEqual([
