@@ -4,8 +4,8 @@ import { messageOf } from "../lib/error-detail.ts";
 import { Semaphore } from "../lib/semaphore.ts";
 import { type DeliveryState, type LedgerRow, SyscallError } from "../plugin/index.ts";
 import type { StoredJob } from "./job.ts";
-import { attemptKey, type Ledger } from "./ledger.ts";
-import type { SchedulerPorts } from "./ports.ts";
+import type { ProjectPorts } from "./job-review.ts";
+import { attemptKey } from "./ledger.ts";
 
 /** Waits before the second and later tries. */
 const WAITS_MS = [10_000, 60_000, 600_000, 3_600_000] as const;
@@ -13,14 +13,9 @@ const ERROR_CHARS = 500;
 /** Rows whose answers are delivered at the same time: each may run a program. */
 const MAX_CONCURRENT = 8;
 
-interface DeliveriesPorts extends Pick<SchedulerPorts, "deliver" | "clock" | "log"> {
-  ledger: Ledger;
-  job(id: string): StoredJob | undefined;
-}
-
 /** Each delivery is counted in the row of its run, so a restart continues where it stopped. */
 export class Deliveries {
-  readonly #ports: DeliveriesPorts;
+  readonly #ports: ProjectPorts;
   readonly #underWay = new Map<string, Promise<void>>();
   readonly #slots = new Semaphore(MAX_CONCURRENT);
   /** When a row is tried again, by row. */
@@ -29,7 +24,7 @@ export class Deliveries {
   readonly #uncounted = new Map<string, DeliveryState>();
   #closed = false;
 
-  constructor(ports: DeliveriesPorts) {
+  constructor(ports: ProjectPorts) {
     this.#ports = ports;
   }
 

@@ -2,26 +2,32 @@
 
 import { isoOf } from "../lib/time-zone.ts";
 import type { LedgerRow } from "../plugin/index.ts";
-import { countedFrom } from "./clock-set-back.ts";
 import { failuresInARow } from "./decide.ts";
+import { countedFrom } from "./due.ts";
 import { isScheduled, policiesOf, type StoredJob } from "./job.ts";
 import type { Ledger } from "./ledger.ts";
 import type { SchedulerPorts } from "./ports.ts";
+import type { JobProject } from "./project-list.ts";
+import type { Timetables } from "./timetable.ts";
 
-import type { Timetables } from "./timetables.ts";
-
-interface JobReviewPorts extends Pick<SchedulerPorts, "notify"> {
+/** What the parts of one project's scheduler share. */
+export interface ProjectPorts extends SchedulerPorts {
+  project: JobProject;
   ledger: Ledger;
   timetables: Timetables;
+  job(id: string): StoredJob | undefined;
+  jobs(): readonly StoredJob[];
   /** Changes a job on disk, unless it was removed. */
   change(id: string, change: (job: StoredJob) => void): Promise<void>;
+  /** Looks at the clock now: something has changed. */
+  look(): void;
 }
 
 /** Blocks, pauses, finishes and frees jobs, and notifies their user. */
 export class JobReview {
-  readonly #ports: JobReviewPorts;
+  readonly #ports: ProjectPorts;
 
-  constructor(ports: JobReviewPorts) {
+  constructor(ports: ProjectPorts) {
     this.#ports = ports;
   }
 

@@ -119,6 +119,7 @@ export interface SchedulerPorts {
   fs?: FsPort;
   seal: Seal;
   userDataDir: string;
+  /** A lock that several kernels share. */
   lock(path: string): Promise<{ release(): void }>;
   /** null: another daemon holds it. */
   tryLock(path: string): { release(): void } | null;

@@ -6,10 +6,9 @@ import { Semaphore } from "../lib/semaphore.ts";
 import { isoOf } from "../lib/time-zone.ts";
 import { type LedgerRow, SyscallError } from "../plugin/index.ts";
 import type { StoredJob } from "./job.ts";
-import type { JobReview } from "./job-review.ts";
-import { attemptKey, byInstant, type Ledger } from "./ledger.ts";
-import type { SchedulerPorts } from "./ports.ts";
-import { hasOwnData, type JobProject } from "./project-list.ts";
+import type { JobReview, ProjectPorts } from "./job-review.ts";
+import { attemptKey, byInstant } from "./ledger.ts";
+import { hasOwnData } from "./project-list.ts";
 import { spentToday } from "./spending.ts";
 
 /** Runs that are begun at the same time. */
@@ -30,20 +29,8 @@ export interface LiveRun {
 /** A row with the most that its run may use. */
 export type CappedRow = LedgerRow & Pick<LiveRun, "cap">;
 
-interface RunStartsPorts
-  extends Pick<SchedulerPorts, "clock" | "uuid" | "conversation" | "gate" | "start" | "log"> {
-  project: JobProject;
-  ledger: Ledger;
+export interface RunPorts extends ProjectPorts {
   review: JobReview;
-  job(id: string): StoredJob | undefined;
-  change(id: string, change: (job: StoredJob) => void): Promise<void>;
-  /** The instants of a job that are live or begin. */
-  liveOf(jobId: string): CappedRow[];
-  /** The ledger has the run's UUID: it counts as live from now on. */
-  live(uuid: string, run: LiveRun): void;
-  /** The run could not begin. */
-  gone(uuid: string): void;
-  look(): void;
 }
 
 /**
@@ -51,7 +38,8 @@ interface RunStartsPorts
  * a crash at any point neither loses nor doubles it.
  */
 export class RunStarts {
-  readonly #ports: RunStartsPorts;
+  readonly #ports: RunPorts;
+  readonly #live: Map<string, LiveRun>;
   /** By attempt. */
   readonly #beginning = new Map<string, LiveRun>();
   /** Rows whose beginning could not be written, and until when they wait. */
@@ -59,13 +47,22 @@ export class RunStarts {
   readonly #slots = new Semaphore(MAX_BEGINNING);
   #closed = false;
 
-  constructor(ports: RunStartsPorts) {
+  /** `live`: by UUID. A run is added as soon as the ledger has it, and removed if it could not begin. */
+  constructor(ports: RunPorts, live: Map<string, LiveRun>) {
     this.#ports = ports;
+    this.#live = live;
   }
 
-  /** Rows on their way to a run. */
-  get runs(): LiveRun[] {
-    return [...this.#beginning.values()];
+  /** Rows are on their way to a run. */
+  get isBusy(): boolean {
+    return this.#beginning.size > 0;
+  }
+
+  /** The instants of a job that are live or begin. */
+  liveOf(jobId: string): CappedRow[] {
+    return [...this.#live.values(), ...this.#beginning.values()]
+      .filter(({ row }) => row.job_id === jobId)
+      .map(({ row, cap }) => ({ ...row, state: "running", cap }));
   }
 
   /** It is on its way, or could not be begun just now. */
@@ -86,10 +83,10 @@ export class RunStarts {
 
   /** Begins the run of a row that is not on its way yet. Rejects when the ledger could not be written. */
   async begin(row: LedgerRow): Promise<void> {
-    const { job: find, ledger, clock, liveOf, look } = this.#ports;
+    const { job: find, ledger, clock, look } = this.#ports;
     const key = attemptKey(row);
     const job = find(row.job_id);
-    const left = job && spentToday(job, ledger, liveOf(job.id), clock.now());
+    const left = job && spentToday(job, ledger, this.liveOf(job.id), clock.now());
     const run: LiveRun = { row, cap: { tokens: left?.tokens ?? null, cost: left?.cost ?? null } };
     this.#beginning.set(key, run);
     try {
@@ -154,7 +151,7 @@ export class RunStarts {
     };
     await ledger.write(running);
     const live: LiveRun = { row: running, cap };
-    this.#ports.live(uuid, live);
+    this.#live.set(uuid, live);
     try {
       if (job.continue && job.conversation !== uuid)
         await change(job.id, (one) => Object.assign(one, { conversation: uuid }));
@@ -170,7 +167,7 @@ export class RunStarts {
         passed: job.continue ? this.#passedSince(job, row) : [],
       });
     } catch (thrown) {
-      this.#ports.gone(uuid);
+      this.#live.delete(uuid);
       return this.#failedToStart(job, row, thrown);
     }
     live.started = true;

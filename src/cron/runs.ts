@@ -8,26 +8,16 @@ import { retryOf } from "./decide.ts";
 import { Deliveries } from "./deliveries.ts";
 import { dueRow } from "./due.ts";
 import { policiesOf, type StoredJob } from "./job.ts";
-import type { JobReview } from "./job-review.ts";
-import type { Ledger } from "./ledger.ts";
-import type { RunOutcome, SchedulerPorts } from "./ports.ts";
-import type { JobProject } from "./project-list.ts";
+import type { RunOutcome } from "./ports.ts";
 import { endedRow, followOf, GONE, isDecided, useOf } from "./run-end.ts";
-import { type CappedRow, type LiveRun, RunStarts } from "./run-starts.ts";
+import { type CappedRow, type LiveRun, type RunPorts, RunStarts } from "./run-starts.ts";
 
 /** How often the record of a live run is read, beside the kernel's events. */
 const WATCH_MS = 60_000;
 /** How long a stop waits for what is being written. */
 const CLOSE_MS = 2000;
 
-interface RunsPorts extends SchedulerPorts {
-  project: JobProject;
-  ledger: Ledger;
-  review: JobReview;
-  job(id: string): StoredJob | undefined;
-  jobs(): readonly StoredJob[];
-  change(id: string, change: (job: StoredJob) => void): Promise<void>;
-  look(): void;
+interface RunsPorts extends RunPorts {
   /** A run of the job has ended, and changed these files. */
   ranOver(jobId: string, files: readonly string[] | null): Promise<void>;
 }
@@ -50,17 +40,12 @@ export class Runs {
   constructor(ports: RunsPorts) {
     this.#ports = ports;
     this.#deliveries = new Deliveries(ports);
-    this.#starts = new RunStarts({
-      ...ports,
-      liveOf: (jobId) => this.liveOf(jobId),
-      live: (uuid, run) => void this.#live.set(uuid, run),
-      gone: (uuid) => void this.#live.delete(uuid),
-    });
+    this.#starts = new RunStarts(ports, this.#live);
   }
 
   /** Runs are live or begin. */
   get isBusy(): boolean {
-    return this.#live.size > 0 || this.#starts.runs.length > 0;
+    return this.#live.size > 0 || this.#starts.isBusy;
   }
 
   /** Something is under way beside the runs themselves. */
@@ -82,11 +67,9 @@ export class Runs {
     return uuid !== null && this.#live.get(uuid)?.started === true;
   }
 
-  /** The instants of a job that are live or begin. */
+  /** See `RunStarts`. */
   liveOf(jobId: string): CappedRow[] {
-    return [...this.#live.values(), ...this.#starts.runs]
-      .filter(({ row }) => row.job_id === jobId)
-      .map(({ row, cap }) => ({ ...row, state: "running", cap }));
+    return this.#starts.liveOf(jobId);
   }
 
   /** Takes over the rows that an earlier daemon has left. */

@@ -6,21 +6,19 @@ import { messageOf } from "../lib/error-detail.ts";
 import { isoOf } from "../lib/time-zone.ts";
 import { type LedgerRow, SyscallError } from "../plugin/index.ts";
 import { type FsPort, realFs } from "../store/files/fs-port.ts";
-import { startedTooOften } from "./change-rate.ts";
-import { countedFrom, latestMissed, SET_BACK_MS, waitAgain } from "./clock-set-back.ts";
 import { CRON } from "./cron-folder.ts";
-import { type Decision, decide, MAX_QUEUED } from "./decide.ts";
-import { dueRow, dueRows } from "./due.ts";
+import { type Decision, decide, MAX_QUEUED, startedTooOften } from "./decide.ts";
+import { countedFrom, dueRow, dueRows, latestMissed, SET_BACK_MS, waitAgain } from "./due.ts";
 import { isScheduled, policiesOf, type StoredJob } from "./job.ts";
 import type { JobFile, JobList } from "./job-file.ts";
-import { JobReview } from "./job-review.ts";
+import { JobReview, type ProjectPorts } from "./job-review.ts";
 import { byInstant, type Ledger } from "./ledger.ts";
 import type { SchedulerPorts } from "./ports.ts";
 import type { JobProject } from "./project-list.ts";
 import { Runs } from "./runs.ts";
 import { spentToday } from "./spending.ts";
 import { StartedRuns } from "./started-runs.ts";
-import { Timetables } from "./timetables.ts";
+import { Timetables } from "./timetable.ts";
 import { Triggers } from "./triggers.ts";
 
 /** The longest wait between two looks: the clock may be set, or stop while the machine sleeps. */
@@ -64,17 +62,18 @@ export class Scheduler {
     this.#ports = ports;
     this.#fs = ports.fs ?? realFs;
     this.#started = new StartedRuns(ports.userDataDir, project.dataDir, this.#fs);
-    const change = (id: string, edit: (job: StoredJob) => void) => this.#change(id, edit);
-    this.#review = new JobReview({ notify: ports.notify, ledger, timetables: this.#timetables, change });
-    this.#runs = new Runs({
+    const shared: ProjectPorts = {
       ...ports,
-      project,
-      ledger,
-      review: this.#review,
+      ...{ project, ledger, timetables: this.#timetables },
       job: (id) => this.#byId.get(id),
       jobs: () => this.#list.jobs,
-      change,
+      change: (id, change) => this.#change(id, change),
       look: () => this.look(),
+    };
+    this.#review = new JobReview(shared);
+    this.#runs = new Runs({
+      ...shared,
+      review: this.#review,
       ranOver: (id, files) => this.#triggers.ranOver(id, files),
       // What they write into watched folders would start the job again, without end.
       gate: async (job, command) => this.#triggers.during(job.id, () => ports.gate(job, command)),
@@ -83,8 +82,7 @@ export class Scheduler {
         ((job, ...rest) => this.#triggers.during(job.id, async () => ports.deliver?.(job, ...rest))),
     });
     this.#triggers = new Triggers({
-      ...ports,
-      project,
+      ...shared,
       accept: async (id, more) => {
         const job = this.#byId.get(id);
         return job !== undefined && (await this.accept(job, more)) !== null;
@@ -264,7 +262,6 @@ export class Scheduler {
     await this.ledger.write(...waitAgain(this.ledger.all(), now, countOf));
   }
 
-  /** Changes a job on disk, unless it was removed. */
   async #change(id: string, change: (job: StoredJob) => void): Promise<void> {
     await this.#jobs.change((list) => {
       const job = list.jobs.find((one) => one.id === id);

@@ -15,10 +15,9 @@ import {
   type Schedule,
   SyscallError,
 } from "../plugin/index.ts";
-import { parseRequest, problemsOf, type StoredJob } from "./job.ts";
+import { isScheduled, parseRequest, problemsOf, type StoredJob } from "./job.ts";
 import { disableJob, enableJob, insertJob, jobNamed, requireNoCycle, withZone } from "./job-edits.ts";
 import { JobFile } from "./job-file.ts";
-import { jobInfo, nextInstants } from "./job-info.ts";
 import { byInstant, Ledger } from "./ledger.ts";
 import type { JobCaller, SchedulesPorts } from "./ports.ts";
 import { type JobProject, ProjectList } from "./project-list.ts";
@@ -323,4 +322,32 @@ function invalidJob(name: string, problems: readonly string[]): SyscallError {
     "INVALID",
     `The job ${name} can't run:\n${problems.map((one) => `- ${one}`).join("\n")}`,
   );
+}
+
+/** Maximum instants that are computed for one answer. */
+const MAX_NEXT = 1000;
+
+/** What is shown of a job. */
+function jobInfo(job: StoredJob, last: LedgerRow | null, now: number): JobInfo {
+  const { rights: _, since: __, conversation: ___, silent: ____, held: _____, ...shown } = job;
+  const [next = null] = isScheduled(job) ? nextInstants(job, now, 1) : [];
+  return { ...shown, next_at: next, last };
+}
+
+/** The next instants of a job's clock; none for a job that waits for events. */
+function nextInstants(
+  job: Pick<StoredJob, "trigger" | "created_at" | "expires_at">,
+  now: number,
+  count: number,
+): string[] {
+  if (!isClockTrigger(job.trigger)) return [];
+  const table = timetableOf(job.trigger, Date.parse(job.created_at));
+  const instants: string[] = [];
+  for (
+    let at = table.next(now);
+    at !== null && instants.length < Math.min(count, MAX_NEXT);
+    at = table.next(at)
+  )
+    instants.push(isoOf(at));
+  return instants;
 }

@@ -4,7 +4,7 @@ import { Cron } from "croner";
 import { parseDuration } from "../lib/duration.ts";
 import { messageOf } from "../lib/error-detail.ts";
 import { instantOf, localZone, requireZone } from "../lib/time-zone.ts";
-import { type JobTrigger, SyscallError } from "../plugin/index.ts";
+import { type JobInfo, type JobTrigger, SyscallError } from "../plugin/index.ts";
 
 /** The instants of a trigger. All times are Unix ms. */
 export interface Timetable {
@@ -110,4 +110,46 @@ function warningsOf(pattern: string): string[] {
   return [
     `Day of month (${day}) and day of week (${week}) are both set: it runs when either matches${other}. To require both, write "${both}".`,
   ];
+}
+
+type TimedJob = Pick<JobInfo, "id" | "trigger" | "created_at">;
+
+/** The timetables of a project's jobs, made once for each trigger. */
+export class Timetables {
+  readonly #ofJob = new WeakMap<TimedJob, Timetable>();
+  /** By the job's id: jobs are read again after each change, and most triggers stay. */
+  readonly #made = new Map<string, { key: string; table: Timetable }>();
+
+  /** undefined for a job that waits for events. */
+  of(job: TimedJob): Timetable | undefined {
+    const ready = this.#ofJob.get(job);
+    if (ready || !isClockTrigger(job.trigger)) return ready;
+    const table = this.#make(job, job.trigger);
+    this.#ofJob.set(job, table);
+    return table;
+  }
+
+  #make(job: TimedJob, trigger: ClockTrigger): Timetable {
+    const key = JSON.stringify([job.trigger, job.created_at]);
+    const known = this.#made.get(job.id);
+    if (known?.key === key) return known.table;
+    const table = cached(timetableOf(trigger, Date.parse(job.created_at)));
+    this.#made.set(job.id, { key, table });
+    return table;
+  }
+}
+
+/** Remembers the last answer: between two instants it is asked for many times. */
+function cached(table: Timetable): Timetable {
+  let from = Number.NaN;
+  let found: number | null = null;
+  return {
+    warnings: table.warnings,
+    next(after) {
+      if (after >= from && found !== null && after < found) return found;
+      found = table.next(after);
+      from = after;
+      return found;
+    },
+  };
 }

@@ -2,11 +2,10 @@
 
 import type { LedgerRow } from "../plugin/index.ts";
 import { isScheduled, type StoredJob } from "./job.ts";
-import type { EventSource, SchedulerPorts } from "./ports.ts";
-import type { JobProject } from "./project-list.ts";
+import type { ProjectPorts } from "./job-review.ts";
+import type { EventSource } from "./ports.ts";
 
-interface TriggersPorts extends Pick<SchedulerPorts, "listen" | "log"> {
-  project: JobProject;
+interface TriggersPorts extends Pick<ProjectPorts, "listen" | "log" | "project"> {
   /** Resolves when the row is durable; false: the event had its row already. */
   accept(jobId: string, more: Partial<LedgerRow>): Promise<boolean>;
   isLive(jobId: string): boolean;
