@@ -2,43 +2,43 @@
 
 import { closeSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
+import { z } from "zod";
 import { messageOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Identity } from "./process-table.ts";
-import type { ProcessTag } from "./process-tag.ts";
 
 /** Written in the first line. A newer version is not read. */
 export const LEDGER_VERSION = 1;
 
-interface IntentLine {
-  t: "intent";
-  id: string;
-  uuid: string;
-  call?: string;
-  /** The id of a background unit, which a resumed run may adopt. */
-  unit?: string;
-  mark: ProcessTag;
-  argv: string[];
-  cwd: string;
-  /** The time of the start (RFC 3339). */
-  at: string;
-}
-interface StartLine extends Identity {
-  t: "start";
-  id: string;
-}
-/** A program became one of a background unit. */
-interface UnitLine {
-  t: "unit";
-  id: string;
-  unit: string;
-}
-interface EndLine {
-  t: "end";
-  id: string;
-}
-type OpenLine = IntentLine | StartLine | UnitLine;
-type Line = OpenLine | EndLine;
+export const LedgerHeader = z.object({ t: z.literal("ledger"), v: z.number() });
+export const LedgerLine = z.lazy(() =>
+  z.discriminatedUnion("t", [
+    z.object({
+      t: z.literal("intent"),
+      id: z.string(),
+      uuid: z.string(),
+      call: z.string().optional(),
+      // A background unit, which a resumed run may adopt.
+      unit: z.string().optional(),
+      mark: z.string(),
+      argv: z.array(z.string()),
+    }),
+    z.object({
+      t: z.literal("start"),
+      id: z.string(),
+      pid: z.number().int().min(2),
+      start: z.string(),
+      boot: z.string(),
+    }),
+    z.object({ t: z.literal("unit"), id: z.string(), unit: z.string() }),
+    z.object({ t: z.literal("end"), id: z.string() }),
+  ]),
+);
+export type LedgerLine = z.infer<typeof LedgerLine>;
+
+/** `cwd` and `at`, the time of the start (RFC 3339), are for who reads the file. */
+type IntentLine = Extract<LedgerLine, { t: "intent" }> & { cwd: string; at: string };
+type OpenLine = IntentLine | Exclude<LedgerLine, { t: "intent" | "end" }>;
 
 export const LEDGER_SUFFIX = ".jsonl";
 
@@ -139,7 +139,7 @@ function header(): string {
   return `${JSON.stringify({ t: "ledger", v: LEDGER_VERSION })}\n`;
 }
 
-function asText(line: Line): string {
+function asText(line: LedgerLine): string {
   return `${JSON.stringify(line)}\n`;
 }
 

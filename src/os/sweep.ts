@@ -3,12 +3,11 @@
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { z } from "zod";
 import { errnoOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { countdown, endProcesses } from "./end-processes.ts";
 import { killMarked, markedProcesses } from "./kill-marked.ts";
-import { LEDGER_SUFFIX, LEDGER_VERSION } from "./ledger.ts";
+import { LEDGER_SUFFIX, LEDGER_VERSION, LedgerHeader, LedgerLine } from "./ledger.ts";
 import { isRunning, type Process, type ProcessTable, type Trace } from "./process-table.ts";
 import { kernelMark } from "./process-tag.ts";
 
@@ -104,30 +103,6 @@ function deadLedgers(
     .filter(({ kernelId }) => !kernelAlive(kernelId));
 }
 
-const Header = z.object({ t: z.literal("ledger"), v: z.number() });
-const Line = z.lazy(() =>
-  z.discriminatedUnion("t", [
-    z.object({
-      t: z.literal("intent"),
-      id: z.string(),
-      uuid: z.string(),
-      call: z.string().optional(),
-      unit: z.string().optional(),
-      mark: z.string(),
-      argv: z.array(z.string()),
-    }),
-    z.object({
-      t: z.literal("start"),
-      id: z.string(),
-      pid: z.number().int().min(2),
-      start: z.string(),
-      boot: z.string(),
-    }),
-    z.object({ t: z.literal("unit"), id: z.string(), unit: z.string() }),
-    z.object({ t: z.literal("end"), id: z.string() }),
-  ]),
-);
-
 interface Program {
   uuid: string;
   call?: string;
@@ -142,7 +117,7 @@ interface Program {
  */
 async function openPrograms(path: string): Promise<Program[]> {
   const [first = "", ...lines] = (await textOf(path)).split("\n");
-  const header = Header.safeParse(parsed(first));
+  const header = LedgerHeader.safeParse(parsed(first));
   if (header.success && header.data.v > LEDGER_VERSION) {
     throw new SyscallError(
       "INVALID",
@@ -151,7 +126,7 @@ async function openPrograms(path: string): Promise<Program[]> {
   }
   const open = new Map<string, Program>();
   for (const text of lines) {
-    const line = Line.safeParse(parsed(text)).data;
+    const line = LedgerLine.safeParse(parsed(text)).data;
     if (line?.t === "intent") {
       const { id, uuid, call, unit, argv, mark } = line;
       open.set(id, { uuid, call, unit, argv, trace: { id, leader: null, mark, pipes: [] } });
