@@ -8,12 +8,11 @@ import type { GateStatus } from "../llm/model-gate.ts";
 import type { Process } from "../process/process.ts";
 import type { Agents } from "../tiers/agents.ts";
 import type { ProcInfo, SkillInfo } from "../types.ts";
-import { agentTool, takeDiff, teammateTool } from "./agents.ts";
+import { agentTool, takeDiff, teammateTool, workflowTool } from "./agents.ts";
 import { readMessages, sendMessage, wake } from "./messages.ts";
 import { plan } from "./plan.ts";
-import { type KernelCall, type KernelTool, toolDevice } from "./tool-device.ts";
+import { inputOf, type KernelCall, type KernelTool, toolDevice } from "./tool-device.ts";
 import { type DeferredTools, toolSearch } from "./tool-search.ts";
-import { workflowTool } from "./workflow.ts";
 import type { WorktreeChanges } from "./worktree-changes.ts";
 
 interface KernelToolPorts {
@@ -51,12 +50,7 @@ const complete: KernelTool = {
   tool: {
     name: "Complete",
     description: "End the run with this result. Call it alone, when nothing is left to do.",
-    input: {
-      type: "object",
-      properties: { result: { type: "string" } },
-      required: ["result"],
-      additionalProperties: false,
-    },
+    input: inputOf(["result"], { result: { type: "string" } }),
     annotations: { idempotentHint: true },
   },
   run({ proc, input }) {
@@ -71,12 +65,7 @@ const skill: KernelTool = {
   tool: {
     name: "Skill",
     description: "Load a listed skill, or a `file` of it.",
-    input: {
-      type: "object",
-      properties: { skill: { type: "string" }, file: { type: "string" } },
-      required: ["skill"],
-      additionalProperties: false,
-    },
+    input: inputOf(["skill"], { skill: { type: "string" }, file: { type: "string" } }),
     annotations: { idempotentHint: true },
   },
   run: loadSkill,

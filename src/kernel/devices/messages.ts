@@ -8,7 +8,7 @@ import { ENTRY_BYTES } from "../ipc/inbox.ts";
 import { messagesText } from "../ipc/inboxes.ts";
 import type { IpcManager } from "../ipc-manager.ts";
 import { rfc, type ScheduledWakes, type WakeRequest } from "../lifetime/scheduled-wakes.ts";
-import type { KernelTool } from "./tool-device.ts";
+import { inputOf, type KernelTool } from "./tool-device.ts";
 
 /** ReadMessages returns this long before its deadline: no message is no failure. */
 const MARGIN_MS = 1_000;
@@ -22,15 +22,10 @@ export function sendMessage(ipc: () => IpcManager): KernelTool {
       name: "SendMessage",
       description:
         "Send text to another process: your parent, a child or one that wrote to you. An answer reaches you at your next step or by ReadMessages. Read `/proc/{pid}/status` to see what it does.",
-      input: {
-        type: "object",
-        properties: {
-          to: { type: ["string", "integer"], description: 'PID, UUID or "parent".' },
-          message: { type: "string", minLength: 1, description: `At most ${ENTRY_BYTES} bytes.` },
-        },
-        required: ["to", "message"],
-        additionalProperties: false,
-      },
+      input: inputOf(["to", "message"], {
+        to: { type: ["string", "integer"], description: 'PID, UUID or "parent".' },
+        message: { type: "string", minLength: 1, description: `At most ${ENTRY_BYTES} bytes.` },
+      }),
     },
     async run({ proc, input }) {
       const to = typeof input.to === "number" ? input.to : String(input.to);
@@ -46,17 +41,13 @@ export function readMessages(ipc: () => IpcManager): KernelTool {
       name: "ReadMessages",
       description:
         "Wait for messages of other processes. They also reach you by themselves at your next step: call this when you can do nothing before one comes.",
-      input: {
-        type: "object",
-        properties: {
-          wait_ms: {
-            type: "integer",
-            minimum: 0,
-            description: "0 only looks. Default and maximum: the tool time limit.",
-          },
+      input: inputOf([], {
+        wait_ms: {
+          type: "integer",
+          minimum: 0,
+          description: "0 only looks. Default and maximum: the tool time limit.",
         },
-        additionalProperties: false,
-      },
+      }),
       maxResult: MAX_RESULT,
       annotations: { readOnlyHint: true, idempotentHint: true },
     },
@@ -76,19 +67,15 @@ export function wake(wakes: () => ScheduledWakes): KernelTool {
       name: "Wake",
       description:
         "Wait until a time, a message or the report of a background unit, then continue here. Your run is suspended meanwhile: it costs nothing and uses none of its time. Returns the time and why you were woken.",
-      input: {
-        type: "object",
-        properties: {
-          in: { type: "string", description: "How long, such as 30s, 10m, 2h or 1d." },
-          at: { type: "string", description: "A time with its offset, such as 2027-01-05T09:00:00+01:00." },
-          on: {
-            enum: ["message", "unit"],
-            description:
-              "Wake at the next message, or report of a background unit, at the latest at that time.",
-          },
+      input: inputOf([], {
+        in: { type: "string", description: "How long, such as 30s, 10m, 2h or 1d." },
+        at: { type: "string", description: "A time with its offset, such as 2027-01-05T09:00:00+01:00." },
+        on: {
+          enum: ["message", "unit"],
+          description:
+            "Wake at the next message, or report of a background unit, at the latest at that time.",
         },
-        additionalProperties: false,
-      },
+      }),
       // The run waits without limit of the call.
       timeoutMs: Number.POSITIVE_INFINITY,
       defer: true,

@@ -1,21 +1,16 @@
 /** The tool Plan, which records the model's plan. */
 
-import type { KernelTool } from "./tool-device.ts";
+import { inputOf, type KernelTool } from "./tool-device.ts";
 
 export const plan: KernelTool = {
   path: "/dev/kernel/plan",
   tool: {
     name: "Plan",
     description: "Note the steps of longer work first, and when they change.",
-    input: {
-      type: "object",
-      properties: {
-        steps: { type: "array", items: { type: "string" }, minItems: 1 },
-        reason: { type: "string" },
-      },
-      required: ["steps"],
-      additionalProperties: false,
-    },
+    input: inputOf(["steps"], {
+      steps: { type: "array", items: { type: "string" }, minItems: 1 },
+      reason: { type: "string" },
+    }),
     annotations: { idempotentHint: true },
   },
   run({ proc, input }) {

@@ -23,6 +23,15 @@ export interface KernelCall {
   signal: AbortSignal;
 }
 
+/** The JSON Schema of an input with these fields and no others. */
+export function inputOf(required: readonly string[], properties: Record<string, object>): object {
+  return {
+    ...{ type: "object", properties },
+    ...(required.length > 0 && { required }),
+    additionalProperties: false,
+  };
+}
+
 /** `lookup` finds the process that opened the file, by its UUID. */
 export function toolDevice(tool: KernelTool, lookup: (uuid: string) => Process): Device {
   return {

@@ -4,19 +4,14 @@ import { orAborted } from "../../lib/cancellation.ts";
 import { SyscallError, type ToolDef } from "../../plugin/index.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
-import type { KernelCall, KernelTool } from "./tool-device.ts";
+import { inputOf, type KernelCall, type KernelTool } from "./tool-device.ts";
 
 export const TOOL_SEARCH: { path: string; tool: ToolDef } = {
   path: "/dev/kernel/tool_search",
   tool: {
     name: "ToolSearch",
     description: "Load more tools before their use, by names or words.",
-    input: {
-      type: "object",
-      properties: { query: { type: "string", minLength: 1 } },
-      required: ["query"],
-      additionalProperties: false,
-    },
+    input: inputOf(["query"], { query: { type: "string", minLength: 1 } }),
     annotations: { idempotentHint: true },
   },
 };
