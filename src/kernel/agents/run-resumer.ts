@@ -1,14 +1,15 @@
 /** Resumes a run from its record. */
 
+import { failedCheck } from "../../lib/check-attempts.ts";
 import { type ImageRef, SyscallError } from "../../plugin/index.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
+import { recordedUnits } from "../../store/runs/recorded-units.ts";
 import { storeImages } from "../conversation/messages.ts";
 import { namedError } from "../errors/kernel-errors.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessManager } from "../process-manager.ts";
 import { orphanedRecord } from "../resume/orphaned-record.ts";
-import { type ResumeNews, resumeMessage } from "../resume/resume-message.ts";
-import { readFork, readSavedRun, type SavedRun } from "../resume/saved-run.ts";
+import { hasEnded, readFork, readSavedRun, type SavedRun } from "../resume/saved-run.ts";
 import type { Claim, StoredRunPorts } from "../resume/suspended-runs.ts";
 import type { Processes } from "../tiers/processes.ts";
 import type { AgentInfo, AttachedImage, PID, ProcInfo, SpawnOpts } from "../types.ts";
@@ -181,4 +182,50 @@ function aliveElsewhere(pid: PID): SyscallError {
     `The run is alive as PID ${pid} of another rnix: a command with --no-daemon, or another daemon. Resume it after it has ended there, or fork it now (--fork).`,
     { pid },
   );
+}
+
+type ResumeNews = { kind: "input"; text: string } | { kind: "notice"; source: string; text: string };
+
+/** The first message for the model of a resumed run. Fails with INVALID when the model has nothing to answer. */
+function resumeMessage(saved: SavedRun, input: string | undefined): ResumeNews | undefined {
+  const { info, history, fork } = saved;
+  if (input !== undefined) return { kind: "input", text: input };
+  if (fork ? !fork.ended : !hasEnded(info)) {
+    // A chat waits for the user's next message.
+    const waits = info.chat && !fork?.adopted;
+    if (!waits && isAnswered(saved)) throw needsInput(saved);
+    return undefined;
+  }
+  if (info.exit_reason === "completed") {
+    throw new SyscallError(
+      "INVALID",
+      `Run ${info.uuid} has completed. Add a message: rnix resume ${info.uuid}${flagsOf(fork)} "and now …".`,
+    );
+  }
+  if (history.openStep || history.paused || history.messages.at(-1)?.role !== "assistant") return undefined;
+  const why = info.error?.message ?? `It had ended: ${info.exit_reason}.`;
+  const output = failedCheck(info.checks)?.output?.trim();
+  const shown = output ? `\nThe end of the check's output:\n${output}` : "";
+  return { kind: "notice", source: "rnix", text: `This run had ended and is resumed now. ${why}${shown}` };
+}
+
+/** The model has given its last answer, and the run has not ended by it. */
+function isAnswered({ fork, history, unread, units, progress }: SavedRun): boolean {
+  if (fork) return fork.answered;
+  const said = !history.openStep && !history.paused && history.messages.at(-1)?.role === "assistant";
+  const news = recordedUnits(units).some(({ announced }) => !announced);
+  return said && !news && unread.length === 0 && progress.answered === null;
+}
+
+function needsInput({ info: { uuid }, history: { step }, fork }: SavedRun): SyscallError {
+  return new SyscallError(
+    "INVALID",
+    `Run ${uuid} has nothing left to answer after step ${step}. Add a message: rnix resume ${uuid}${flagsOf(fork)} "and now …".`,
+  );
+}
+
+/** The flags of the fork that the user has asked for. */
+function flagsOf(fork: SavedRun["fork"]): string {
+  if (!fork) return "";
+  return fork.adopted ? " --adopt" : " --fork";
 }

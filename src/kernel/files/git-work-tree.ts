@@ -9,8 +9,7 @@ import { eachParallel } from "../../lib/parallel.ts";
 import { blobName, type ObjectFormat } from "../../store/changes/object-store.ts";
 import { TimeSlices } from "../../store/files/time-slice.ts";
 import { FileStates } from "./file-states.ts";
-import { parseBatch } from "./git-contents.ts";
-import { type CallOptions, Git, type GitOptions, type OwnRepository } from "./git-repository.ts";
+import { type CallOptions, Git, type GitOptions, type OwnRepository, parseBatch } from "./git-repository.ts";
 import { contentOf, type FolderWatch, type IndexEntry, type Suspect, statOf, TreeScan } from "./tree-scan.ts";
 import {
   indexBytes,

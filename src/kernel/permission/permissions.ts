@@ -20,10 +20,9 @@ import {
   touchesMount,
   touchesTool,
 } from "./coverage.ts";
-import { whyImpossible } from "./impossible-call.ts";
 import { isQuiet, usesGit } from "./line-needs.ts";
 import { folderToOpen, type OpenedFolder, openedByRules, withFolders } from "./opened-folders.ts";
-import { denialOf, refusalOf } from "./refusal.ts";
+import { denialOf, refusalOf, whyImpossible } from "./refusal.ts";
 import { FRESH, knownRules, type Rights, recordOf, rightsFrom } from "./rights.ts";
 import { parseRule, type Rule } from "./rule.ts";
 import { suggestRules } from "./suggest-rules.ts";

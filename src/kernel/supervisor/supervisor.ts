@@ -1,12 +1,12 @@
 /** The task of one supervisor. */
 
 import { onceAborted } from "../../lib/cancellation.ts";
+import { messageOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Process } from "../process/process.ts";
 import type { RunOutcome } from "../process/verdict.ts";
 import type { ExitStatus, PID } from "../types.ts";
 import { type Ask, type SupervisorParts, startChild, stopChild } from "./child-process.ts";
-import { endingError, pausedError, startError, tooManyError, unknownChildError } from "./faults.ts";
 import { RestartDelays, rulesFor } from "./restart-policy.ts";
 import { type PendingRestart, RestartSchedule } from "./restart-schedule.ts";
 import {
@@ -412,3 +412,36 @@ async function failureOf(start: Promise<void>): Promise<SyscallError | undefined
 
 /** Maximum results of ended children in the supervisor's record. */
 const RESULTS_KEPT = 100;
+
+function startError(supervisor: string, child: string, thrown: unknown): SyscallError {
+  return new SyscallError(
+    thrown instanceof SyscallError ? thrown.code : "INTERNAL",
+    `Supervisor ${supervisor}: its child ${child} did not start: ${messageOf(thrown)}`,
+    { cause: thrown },
+  );
+}
+
+function tooManyError(pid: PID, { name, intensity, periodMs }: SupervisorSpec): SyscallError {
+  return new SyscallError(
+    "EXHAUSTED",
+    `Supervisor ${name} gave up: its children needed more than ${intensity} restarts within ${periodMs / 1000} s. \`rnix strace ${pid}\` shows how they ended.`,
+  );
+}
+
+function endingError(pid: PID): SyscallError {
+  return new SyscallError("CLOSED", `Supervisor ${pid} is ending and starts nothing.`);
+}
+
+function pausedError(pid: PID): SyscallError {
+  return new SyscallError(
+    "UNAVAILABLE",
+    `Supervisor ${pid} is paused and starts nothing. Continue it first: \`rnix continue ${pid}\`.`,
+  );
+}
+
+function unknownChildError(pid: PID, id: string, known: readonly string[]): SyscallError {
+  return new SyscallError(
+    "NOT_FOUND",
+    `Supervisor ${pid} has no child ${id}. Its children are: ${known.join(", ")}.`,
+  );
+}

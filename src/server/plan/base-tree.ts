@@ -1,7 +1,7 @@
 /** Reads the files of one commit from git objects. */
 
-import { parseBatch } from "../../kernel/files/git-contents.ts";
 import type { OwnRepository } from "../../kernel/files/git-repository.ts";
+import { parseBatch } from "../../kernel/files/git-repository.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { ObjectFormat } from "../../store/changes/object-store.ts";
 import { TimeSlices } from "../../store/files/time-slice.ts";
