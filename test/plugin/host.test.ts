@@ -627,7 +627,7 @@ describe("the end", () => {
 
 describe("what can be mounted", () => {
   const mount = (type: string): string =>
-    `mount: { type: "${type}", open: async () => ({ devices: {}, unmount: async () => {} }) }, needs: ["exec"]`;
+    `mount: { type: "${type}", address: "url", open: async () => ({ devices: {}, unmount: async () => {} }) }, needs: ["exec"]`;
 
   test("is in the lease by its type, from the nearer layer and in one layer once", async () => {
     write("user/plugins/a.ts", "a", "x", { plugin: mount("table") });
@@ -642,6 +642,7 @@ describe("what can be mounted", () => {
       "It can't be mounted: plugin a of the same layer has the type table.",
     ]);
     expect(reportOf(lease.reports, "c")?.mounts).toBe("queue");
+    expect(lease.mounts?.get("queue")?.type.address, "whose host the network must allow").toBe("url");
     const again = await host.lease(project());
     expect(again.mounts?.get("queue")?.type, "the same version, the same type").toBe(
       lease.mounts?.get("queue")?.type,

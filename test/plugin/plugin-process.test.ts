@@ -459,7 +459,7 @@ describe("a deadline", () => {
       { timers },
     );
     const late = failure(() => open(worker, { log: (_level, text) => void notes.push(text) }));
-    timers.fire(PROCESS_LIMITS.openMs);
+    await until(() => timers.fire(PROCESS_LIMITS.openMs) === 1);
     timers.fire(PROCESS_LIMITS.answerMs);
     expect((await late).code).toBe("TIMEOUT");
     const file = await open(worker, {}, "/go");

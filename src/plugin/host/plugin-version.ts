@@ -1,8 +1,9 @@
 /** One version of a plugin from disk, with the runs that hold it. */
 
-import { type Device, type Plugin, SyscallError } from "../index.ts";
+import { type Plugin, SyscallError } from "../index.ts";
 import type { PluginProcess } from "./plugin-process.ts";
 import type { ProcessOptions, Timers } from "./process-options.ts";
+import { remotePlugin } from "./remote-plugin.ts";
 import type { Problem } from "./report.ts";
 
 /** The limit of restarts after unexpected ends of a process, as a supervisor's. */
@@ -45,7 +46,7 @@ export class PluginVersion {
     this.digest = digest;
     this.#ports = ports;
     this.#process = worker;
-    this.plugin = this.#forward(worker.plugin);
+    this.plugin = remotePlugin(worker.name, worker.shape, async () => (await this.running()).link);
   }
 
   /** False when it has ended or is ending: it must not be leased any more. */
@@ -134,45 +135,5 @@ export class PluginVersion {
     const times = `ended ${RESTARTS.most + 1} times within ${RESTARTS.withinMs / 1000} s`;
     const again = `It can be started again in ${Math.ceil(waitMs / 1000)} s, or when its files change`;
     return new SyscallError("EXHAUSTED", `Plugin ${this.name} ${times}. ${message} ${again}.`);
-  }
-
-  /** The same plugin, whose calls find the running process. */
-  #forward(plugin: Plugin): Plugin {
-    const devices = Object.entries(plugin.devices ?? {}).map(([path, device]): [string, Device] => [
-      path,
-      this.#forwardDevice(path, device),
-    ]);
-    const { mount, prompt, filesChanged } = plugin;
-    return {
-      ...plugin,
-      ...(prompt && {
-        prompt: async (...args) => (await (await this.running()).plugin.prompt?.(...args)) ?? null,
-      }),
-      ...(filesChanged && {
-        filesChanged: async (...args) =>
-          (await (await this.running()).plugin.filesChanged?.(...args)) ?? null,
-      }),
-      devices: Object.fromEntries(devices),
-      mount: mount && {
-        type: mount.type,
-        open: async (...args) => {
-          const { plugin: running } = await this.running();
-          return (running.mount ?? mount).open(...args);
-        },
-      },
-    };
-  }
-
-  #forwardDevice(path: string, device: Device): Device {
-    const running = async (): Promise<Device> => (await this.running()).plugin.devices?.[path] ?? device;
-    const { provider } = device;
-    return {
-      ...device,
-      factory: async (...args) => (await running()).factory(...args),
-      provider: provider && {
-        ...provider,
-        detect: async (env) => (await running()).provider?.detect(env) ?? null,
-      },
-    };
   }
 }
