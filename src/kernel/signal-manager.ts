@@ -163,7 +163,7 @@ export class SignalManager implements ResourceHolder {
       const child = this.#parts.table.find(pid);
       if (child?.state !== "running") continue;
       proc.family.remove(child.pid);
-      child.family.leaveParent();
+      child.family.ppid = 0;
       void this.#parts.saveInfo(child);
     }
   }

@@ -116,7 +116,7 @@ export class ChatControl {
       if (provider) requirePrice(budget.limits, { ...opts, provider }, budget);
       const changed = proc.requests.changeModel({ provider, effort });
       if (!proc.waitsForMessage) return { applied: false };
-      proc.requests.wake();
+      proc.requests.wake?.();
       await Promise.race([changed, proc.done]);
       return { applied: true };
     };
@@ -138,7 +138,7 @@ export class ChatControl {
           : proc.paused && `PID ${pid} is paused. Continue it first: \`rnix continue ${pid}\`.`;
       if (refusal) throw new SyscallError("INVALID", refusal);
       const compacted = proc.requests.compact();
-      proc.requests.wake();
+      proc.requests.wake?.();
       const ended = proc.done.then(({ reason }): never => {
         throw new SyscallError("CLOSED", `PID ${pid} ended (${reason}) before its next step.`, { pid });
       });
@@ -174,9 +174,9 @@ export class ChatControl {
           pid,
         });
       }
-      proc.requests.endChat();
+      proc.requests.chatEnds = true;
       if (!proc.waitsForMessage) return { ended: false };
-      proc.requests.wake();
+      proc.requests.wake?.();
       await proc.done;
       return { ended: true };
     };

@@ -166,7 +166,7 @@ async function waitForMessage(
   const inbox = inboxes.of(proc);
   if (proc.stopped) return "stopped";
   if (inbox.beginsTurn(after)) return "message";
-  if (proc.requests.hasWork) return "request";
+  if (proc.requests.compaction || proc.requests.model) return "request";
   if (forUnits && !units.isBusy(proc)) return "request";
   if (proc.spec.opts.chat && proc.spec.opts.untilAnswer && !units.isBusy(proc)) {
     suspend(proc, "the chat waits for its next message", { on: "message" });
@@ -183,7 +183,7 @@ async function waitForMessage(
   };
   const ignore = onceAborted(proc.signal, () => over.resolve("stopped"));
   inbox.onArrival(() => void (inbox.beginsTurn(after) && over.resolve("message")));
-  proc.requests.whileWaiting(() => over.resolve("request"));
+  proc.requests.wake = () => over.resolve("request");
   proc.watchers.onChange = watch;
   units.onIdle(proc, () => over.resolve("request"));
   if (!forUnits) proc.beginWait();
@@ -196,7 +196,7 @@ async function waitForMessage(
     units.onIdle(proc, undefined);
     idle?.cancel();
     proc.watchers.onChange = undefined;
-    proc.requests.whileWaiting(undefined);
+    proc.requests.wake = undefined;
     inbox.onArrival(undefined);
     ignore();
   }

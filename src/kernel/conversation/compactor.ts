@@ -44,7 +44,7 @@ export class Compactor {
     const asked = proc.requests.compaction;
     if (asked) {
       const done = await this.#compact(request, "asked", proc.run.step + 1);
-      proc.requests.compacted();
+      proc.requests.compaction = undefined;
       asked.resolve(done);
       return;
     }

@@ -111,7 +111,7 @@ function handleOrphanChildren(ports: ReapPorts, proc: Process): void {
   for (const pid of proc.family.children) {
     const child = ports.table.find(pid);
     if (!child) continue;
-    child.family.leaveParent();
+    child.family.ppid = 0;
     if (child.state === "zombie") void reapProcess(ports, child);
   }
 }

@@ -98,7 +98,7 @@ class ReasoningLoop implements AnswerEvents {
       const ended = await this.#awaitMessage();
       if (ended !== "message") return ended;
     }
-    if (proc.requests.hasModel) await this.#changeModel();
+    if (proc.requests.model) await this.#changeModel();
     await this.#drainInbox();
     let answer: LLMAnswer | undefined;
     try {
@@ -229,7 +229,7 @@ class ReasoningLoop implements AnswerEvents {
 
   /** Waits for the message that begins the next turn. An outcome: the chat has ended. */
   async #awaitMessage(): Promise<"message" | RunOutcome | undefined> {
-    if (this.#proc.requests.hasModel) await this.#changeModel();
+    if (this.#proc.requests.model) await this.#changeModel();
     if (this.#proc.requests.compaction) await this.#compactor.beforeStep(() => this.#next.build());
     if (await this.#turns.mayEnd()) return this.end.checked({ kind: "finished" });
     if (this.end.isHeld) return this.#awaitUnits();

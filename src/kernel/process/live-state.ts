@@ -198,67 +198,33 @@ interface ModelChange extends ModelChoice {
 
 /** The loop takes each request before its next model call, or at once while it waits for a message. */
 export class UserRequests {
-  #compaction: PromiseWithResolvers<AppliedCompaction> | undefined;
-  #model: ModelChange | undefined;
-  #chatEnds = false;
-  #wake: (() => void) | undefined;
-
-  /** Whether the loop has something to do beside messages. */
-  get hasWork(): boolean {
-    return this.#compaction !== undefined || this.#model !== undefined;
-  }
-
-  get hasModel(): boolean {
-    return this.#model !== undefined;
-  }
-
-  get compaction(): PromiseWithResolvers<AppliedCompaction> | undefined {
-    return this.#compaction;
-  }
-
+  compaction: PromiseWithResolvers<AppliedCompaction> | undefined;
+  model: ModelChange | undefined;
   /** The user has ended the chat: it ends as soon as it would wait for a message. */
-  get chatEnds(): boolean {
-    return this.#chatEnds;
-  }
-
-  /** `wake` is called by `wake`, while the loop waits for a message; undefined: it waits no more. */
-  whileWaiting(wake: (() => void) | undefined): void {
-    this.#wake = wake;
-  }
-
-  /** Lets the loop look at the requests now, if it waits for a message. */
-  wake(): void {
-    this.#wake?.();
-  }
+  chatEnds = false;
+  /** Lets the loop look at the requests now; set while it waits for a message. */
+  wake: (() => void) | undefined;
 
   /** Resolves when the conversation is compacted. Requests before the next step share one compaction. */
   compact(): Promise<AppliedCompaction> {
-    this.#compaction ??= Promise.withResolvers();
-    return this.#compaction.promise;
-  }
-
-  compacted(): void {
-    this.#compaction = undefined;
+    this.compaction ??= Promise.withResolvers();
+    return this.compaction.promise;
   }
 
   /** Resolves when the loop has taken the model, or a later choice has replaced it. */
   changeModel(choice: ModelChoice): Promise<void> {
-    this.#model?.done.resolve();
+    this.model?.done.resolve();
     const done = Promise.withResolvers<void>();
     // The loop may reject the promise after the caller has returned.
     done.promise.catch(() => undefined);
-    this.#model = { ...choice, done };
+    this.model = { ...choice, done };
     return done.promise;
   }
 
   takeModel(): ModelChange | undefined {
-    const change = this.#model;
-    this.#model = undefined;
+    const change = this.model;
+    this.model = undefined;
     return change;
-  }
-
-  endChat(): void {
-    this.#chatEnds = true;
   }
 }
 
@@ -268,36 +234,23 @@ export class Family {
   readonly results: ChildResult[];
   /** Results that no step record holds yet. */
   readonly newResults: ChildResult[] = [];
-  #ppid: PID;
-  #parentCall: string | null;
+  /** 0 when the parent has ended, or when a signal ended the parent alone. */
+  ppid: PID;
+  /** The parent's tool call that waits for it; null: none. */
+  parentCall: string | null;
 
   constructor({ ppid, opts, progress }: ProcessSpec) {
-    this.#ppid = ppid;
-    this.#parentCall = opts.parentCall ?? null;
+    this.ppid = ppid;
+    this.parentCall = opts.parentCall ?? null;
     this.results = [...(progress?.children ?? [])];
-  }
-
-  /** 0 when the parent has ended, or when a signal ended the parent alone. */
-  get ppid(): PID {
-    return this.#ppid;
-  }
-
-  /** The parent's tool call that waits for it; null: none. */
-  get parentCall(): string | null {
-    return this.#parentCall;
   }
 
   /** The child of a resumed parent: its call waits for it again. Returns whether it had another parent. */
   joinParent(ppid: PID, call: string): boolean {
-    const moved = this.#ppid !== ppid;
-    this.#ppid = ppid;
-    this.#parentCall = call;
+    const moved = this.ppid !== ppid;
+    this.ppid = ppid;
+    this.parentCall = call;
     return moved;
-  }
-
-  /** The parent has ended: PID 0 becomes the parent. */
-  leaveParent(): void {
-    this.#ppid = 0;
   }
 
   remove(child: PID): void {
