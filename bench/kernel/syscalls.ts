@@ -6,7 +6,7 @@ import { realClock } from "../../src/lib/clock.ts";
 import { O_RDWR, SyscallError } from "../../src/plugin/index.ts";
 import type { Figure } from "../figure.ts";
 import { median } from "../measure.ts";
-import { BenchKernel, NULL, noSearch, nullFile } from "./bench-kernel.ts";
+import { BenchKernel, NULL, nullFile } from "./bench-kernel.ts";
 
 /** Open, Write, Read, Close. */
 const CALLS = 4;
@@ -31,33 +31,10 @@ class Untraced extends Debugger {
   }
 }
 
-function untracedFiles({ children }: BenchKernel): FileSystem {
-  const openContexts = new OpenContexts({
-    children,
-    userDataDir: "",
-    guarded: [],
-    history: { runs: async () => [], steps: async () => [] },
-    search: noSearch,
-    ask: () => ({ ask: () => Promise.reject(new SyscallError("UNAVAILABLE", "No client can answer.")) }),
-    llm: () => Promise.reject(new Error("no driver asks a model")),
-    log: () => undefined,
-    inbox: async () => undefined,
-    notice: () => undefined,
-    progress: () => undefined,
-    output: () => undefined,
-    jobOf: () => null,
-    treeDir: () => undefined,
-    checklist: () => undefined,
-    units: () => {
-      throw new SyscallError("UNAVAILABLE", "This kernel runs no units.");
-    },
-    networks: {
-      doorOf: async () => null,
-      connect: async () => null,
-    },
-    windows: { begin: () => () => undefined },
-    changes: { writing: async () => undefined, written: () => undefined },
-  });
+function untracedFiles(): FileSystem {
+  // What an open of the null device uses.
+  const parts = { guarded: [] } as unknown as ConstructorParameters<typeof OpenContexts>[0];
+  const openContexts = new OpenContexts(parts);
   const asks = { require: () => Promise.reject(new SyscallError("UNAVAILABLE", "No client can answer.")) };
   const debug = new Untraced(realClock, { find: () => undefined });
   return new FileSystem({ debug, openContexts, clock: realClock, asks, taint: () => undefined });
@@ -68,7 +45,7 @@ export async function syscalls(rounds: number): Promise<Figure[]> {
   await using bench = new BenchKernel();
   const { kernel } = bench;
   const us = await bench.as(async (proc) => {
-    const untraced = untracedFiles(bench);
+    const untraced = untracedFiles();
     return await inTurns(MEASUREMENTS * rounds, {
       bare: () => bareCalls(proc),
       off: () => calls(untraced, proc),

@@ -4,9 +4,9 @@ import type { Clock } from "../lib/clock.ts";
 import type { Children } from "../os/children.ts";
 import type { GuardedFolder, History, Schedule, Search } from "../plugin/index.ts";
 import type { Resolve } from "../proxy/addresses.ts";
+import type { LiveAsk } from "../run/live-event.ts";
 import type { RunStore } from "../store/runs/run-store.ts";
 import type { ProcInfo } from "../store/runs/schema.ts";
-import type { Asker } from "./asks/asks.ts";
 import type { Secrets } from "./process/secrets.ts";
 import type { ChildPlan, ChildRequest, KernelCallbacks, PID, ProjectHandle, SpawnOpts } from "./types.ts";
 
@@ -71,6 +71,17 @@ export interface KernelPorts {
   log?(level: "debug" | "info" | "warn", source: string, text: string): void;
   /** Logs what the program behind a mount prints. Absent: `log` gets it. */
   mountLog?(mount: string, text: string): void;
+}
+
+/** What the server does for questions. */
+export interface Asker {
+  /** A run is suspended until it is answered, and no client can answer it. Must not throw. */
+  parked(ask: LiveAsk): void;
+  /** Stores what a person has allowed in every run of the project. Returns the files that it has written. */
+  allowInProject(
+    project: SpawnOpts["project"],
+    rules: readonly string[],
+  ): Promise<NonNullable<SpawnOpts["outputs"]>>;
 }
 
 /** What the kernel needs to limit the network of a run's programs. */

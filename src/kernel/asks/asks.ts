@@ -2,7 +2,7 @@
 
 import { orAborted } from "../../lib/cancellation.ts";
 import type { Channel } from "../../lib/channel.ts";
-import type { Clock, Timer } from "../../lib/clock.ts";
+import type { Timer } from "../../lib/clock.ts";
 import { type Ask, SyscallError } from "../../plugin/index.ts";
 import type { AskAnswer, AskVerdict, OpenAsk } from "../../run/ask-schema.ts";
 import type { LiveAsk, LiveEvent } from "../../run/live-event.ts";
@@ -12,8 +12,7 @@ import type { FileGrant } from "../permission/file-grant.ts";
 import type { OpenedFolder } from "../permission/opened-folders.ts";
 import type { Process } from "../process/process.ts";
 import { answerWake } from "../process/process-info.ts";
-import type { ProcessTable } from "../process/process-table.ts";
-import type { SpawnOpts, Wake } from "../types.ts";
+import type { Calls } from "../tiers/calls.ts";
 import { type AskRequest, permissionRequest, questionRequest } from "./ask-request.ts";
 import { askedText, refusedBy, refusedByPlan, refusedByTaint } from "./ask-text.ts";
 import { checkAnswers, checkRules } from "./check-answers.ts";
@@ -26,40 +25,7 @@ const CLIENT_MS = 1_000;
 /** The limit of timers. A question that is open longer belongs to a run that is suspended at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** What the server does for questions. */
-export interface Asker {
-  /** A run is suspended until it is answered, and no client can answer it. Must not throw. */
-  parked(ask: LiveAsk): void;
-  /** Stores what a person has allowed in every run of the project. Returns the files that it has written. */
-  allowInProject(
-    project: SpawnOpts["project"],
-    rules: readonly string[],
-  ): Promise<NonNullable<SpawnOpts["outputs"]>>;
-}
-
 type AskEvent = Extract<LiveEvent, { event: "ask" | "ask_closed" }>;
-
-interface AsksPorts {
-  clock: Clock;
-  uuid(): string;
-  table: ProcessTable;
-  /** Records in the journal what a call waits for. */
-  waiting: {
-    begin(proc: Process, callId: string, on: Wake): Promise<void>;
-    of(proc: Process, callId: string): Wake | undefined;
-    end(proc: Process, callId: string): void;
-  };
-  asker?: Asker;
-  /** Whether this call belongs to the open step, so that a resume repeats it. */
-  isStepCall(proc: Process, callId: string): boolean;
-  emit(proc: Process, event: AskEvent): void;
-  suspend(proc: Process, reason: string, wake: Wake): void;
-  /** What changes until the returned function is called is not the call's. */
-  pauseEffects(proc: Process): () => void;
-  /** Writes the process's record. */
-  saveInfo(proc: Process): Promise<void>;
-  warn(source: string, text: string): void;
-}
 
 /**
  * A question is shown to the clients that can answer for the process or one of its ancestors; the first answer counts.
@@ -67,15 +33,15 @@ interface AsksPorts {
  * clock is stopped while it waits for a person.
  */
 export class Asks {
-  readonly #ports: AsksPorts;
+  readonly #parts: Calls;
   readonly #open = new OpenQuestions();
   /** How long calls under way have waited for a person, by call. */
   readonly #waited = new WeakMap<Process, Map<string, number>>();
   readonly #attendance: Attendance;
 
-  constructor(ports: AsksPorts) {
-    this.#ports = ports;
-    this.#attendance = new Attendance(ports.table);
+  constructor(parts: Calls) {
+    this.#parts = parts;
+    this.#attendance = new Attendance(parts.table);
   }
 
   /** The number of open questions. */
@@ -91,7 +57,7 @@ export class Asks {
     opened: string | undefined,
     signal: AbortSignal,
   ): Promise<AskVerdict> {
-    const inProject = this.#ports.asker !== undefined && proc.spec.opts.project.id !== "user";
+    const inProject = this.#parts.asker !== undefined && proc.spec.opts.project.id !== "user";
     const request = permissionRequest(proc, grant, asked, opened, { inProject });
     if (asked.rules.includes(PLAN) && request.earlier === undefined) throw refusedByPlan(request.call);
     if (asked.rules.includes(TAINT_REFUSED)) throw refusedByTaint(request.call);
@@ -133,7 +99,7 @@ export class Asks {
 
   /** The questions of all live processes, oldest first. */
   list(): LiveAsk[] {
-    const asks = this.#ports.table
+    const asks = this.#parts.table
       .all()
       .flatMap((proc) => [...proc.asks.values()].map((ask) => liveAsk(proc, ask)));
     return asks.sort((a, b) => a.ask.asked_at_ms - b.ask.asked_at_ms);
@@ -144,7 +110,7 @@ export class Asks {
    * question that has its verdict, and INVALID for an answer that does not fit.
    */
   answer(id: string, answers: readonly AskAnswer[], via: string): LiveAsk | null {
-    const proc = this.#ports.table.all().find(({ asks }) => asks.has(id));
+    const proc = this.#parts.table.all().find(({ asks }) => asks.has(id));
     const ask = proc?.asks.get(id);
     const waiting = this.#open.get(id);
     if (ask?.answers || waiting?.isSettled || (!ask && this.#open.hasEnded(id)))
@@ -163,7 +129,7 @@ export class Asks {
 
   /** Shows a client the open questions of the process and its descendants. `answers`: it can answer them. */
   attach(proc: Process, channel: Channel<LiveEvent>, answers: boolean): () => void {
-    for (const one of this.#ports.table.tree(proc))
+    for (const one of this.#parts.table.tree(proc))
       for (const ask of one.asks.values()) channel.push({ event: "ask", ask: liveAsk(one, ask) });
     if (!answers) return () => undefined;
     const leave = this.#attendance.add(proc, channel);
@@ -208,7 +174,7 @@ export class Asks {
 
   /** Whether the run may be suspended until the question is answered. */
   #canPark(proc: Process, { call_id }: OpenAsk): boolean {
-    const isStepCall = call_id !== null && this.#ports.isStepCall(proc, call_id);
+    const isStepCall = call_id !== null && this.#parts.drain.isActive(proc, call_id);
     return isStepCall && this.#attendance.policyOf(proc) === "park";
   }
 
@@ -216,25 +182,25 @@ export class Asks {
   #isExpired(proc: Process, { asked_at_ms, until_ms }: OpenAsk, canPark: boolean): boolean {
     if (until_ms === null) return false;
     const parkedUntil = canPark ? asked_at_ms + proc.spec.opts.limits.question_parked : 0;
-    return Math.max(until_ms, parkedUntil) <= this.#ports.clock.now();
+    return Math.max(until_ms, parkedUntil) <= this.#parts.clock.now();
   }
 
   /** The question that this call waited for when its run was suspended. */
   #restored(proc: Process, { kind, call, callId, questions }: AskRequest): OpenAsk | undefined {
-    const on = callId === undefined ? undefined : this.#ports.waiting.of(proc, callId);
+    const on = callId === undefined ? undefined : this.#parts.waiting.of(proc, callId);
     const ask = on?.on === "answer" ? proc.asks.get(on.id) : undefined;
     return ask?.kind === kind && askedText(ask) === askedText({ call, questions }) ? ask : undefined;
   }
 
   /** How long a question waits for a person who is there. In a conversation it waits until its last client leaves. */
   #liveUntil(proc: Process): number | null {
-    const { clock, table } = this.#ports;
+    const { clock, table } = this.#parts;
     const isConversation = table.ancestry(proc).at(-1)?.spec.opts.chat === true;
     return isConversation ? null : clock.now() + proc.spec.opts.limits.question_timeout;
   }
 
   #newAsk(proc: Process, { kind, call, callId, questions }: AskRequest, isAttended: boolean): OpenAsk {
-    const { clock, uuid } = this.#ports;
+    const { clock, uuid } = this.#parts;
     const { limits } = proc.spec.opts;
     const now = clock.now();
     return {
@@ -251,12 +217,12 @@ export class Asks {
 
   /** Emits the question and waits for the first decision: an answer, its expiry, or the run's policy. */
   async #ask(proc: Process, grant: FileGrant | null, ask: OpenAsk, signal: AbortSignal): Promise<Settled> {
-    const { clock, waiting: calls } = this.#ports;
+    const { clock, waiting: calls } = this.#parts;
     const waiting: Waiting = { proc, ask, grant, settled: Promise.withResolvers(), isSettled: false };
     // Handled here, because the promise may be rejected before anything awaits it.
     waiting.settled.promise.catch(() => undefined);
-    const release = this.#ports.table.holdClocks(proc);
-    const resume = this.#ports.pauseEffects(proc);
+    const release = this.#parts.table.holdClocks(proc);
+    const resume = this.#parts.windows.pause(proc);
     const since = clock.monotonic();
     let late: Timer | undefined;
     proc.asks.set(ask.id, ask);
@@ -266,9 +232,9 @@ export class Asks {
         ? null
         : clock.timer(Math.min(ask.until_ms - clock.now(), MAX_TIMER_MS), () => this.#timeIsUp(waiting));
     try {
-      if (ask.call_id !== null && this.#ports.isStepCall(proc, ask.call_id))
+      if (ask.call_id !== null && this.#parts.drain.isActive(proc, ask.call_id))
         await calls.begin(proc, ask.call_id, answerWake(ask));
-      await this.#ports.saveInfo(proc);
+      await this.#parts.saveInfo(proc);
       this.#emit(proc, { event: "ask", ask: liveAsk(proc, ask) });
       if (!this.#attendance.canAnswer(proc)) this.#park(waiting);
       late = clock.timer(CLIENT_MS, () => this.#giveUpClient(proc));
@@ -297,7 +263,7 @@ export class Asks {
     const isKept = proc.stopped?.reason === "suspended" && ask.call_id !== null;
     if (!isKept) {
       proc.asks.delete(ask.id);
-      if (ask.call_id !== null) this.#ports.waiting.end(proc, ask.call_id);
+      if (ask.call_id !== null) this.#parts.waiting.end(proc, ask.call_id);
       this.#open.end(ask.id, "it was withdrawn, because its call ended");
     }
     this.#emit(proc, {
@@ -318,7 +284,7 @@ export class Asks {
 
   /** Emits an event to the watchers of the process and of its ancestors. */
   #emit(proc: Process, event: AskEvent): void {
-    for (const one of this.#ports.table.ancestry(proc)) this.#ports.emit(one, event);
+    for (const one of this.#parts.table.ancestry(proc)) this.#parts.watchers.asked(one, event);
   }
 
   #park({ proc, ask }: Waiting): void {
@@ -328,12 +294,12 @@ export class Asks {
     const reason = `it waits for a person's answer ${ask.id}: ${name}${what}`;
     const parked = { ...ask, until_ms: Math.max(ask.until_ms ?? 0, this.#parkedUntil(proc)) };
     proc.asks.set(ask.id, parked);
-    this.#ports.suspend(proc, reason, answerWake(parked));
-    this.#ports.asker?.parked(liveAsk(proc, parked));
+    this.#parts.suspend(proc, reason, answerWake(parked));
+    this.#parts.asker?.parked(liveAsk(proc, parked));
   }
 
   #parkedUntil(proc: Process): number {
-    return this.#ports.clock.now() + proc.spec.opts.limits.question_parked;
+    return this.#parts.clock.now() + proc.spec.opts.limits.question_parked;
   }
 
   /** The last client that could answer has gone: the policy decides. */
@@ -348,11 +314,11 @@ export class Asks {
 
   /** Records the verdict, and makes a yes durable before the call acts. */
   async #conclude(proc: Process, ask: OpenAsk, settled: Settled): Promise<AskVerdict> {
-    const { clock, waiting: calls } = this.#ports;
+    const { clock, waiting: calls } = this.#parts;
     const verdict = verdictOf(ask, settled, clock.now());
     const wasOpen = proc.asks.delete(ask.id);
     // Verdicts of other calls are in the trace.
-    if (ask.call_id !== null && this.#ports.isStepCall(proc, ask.call_id)) {
+    if (ask.call_id !== null && this.#parts.drain.isActive(proc, ask.call_id)) {
       proc.verdicts.set(ask.call_id, [...(proc.verdicts.get(ask.call_id) ?? []), verdict]);
       calls.end(proc, ask.call_id);
       const ts = new Date(clock.now()).toISOString();
@@ -360,7 +326,7 @@ export class Asks {
       if (verdict.verdict !== "no") await proc.record.sync();
     }
     if (wasOpen) {
-      await this.#ports.saveInfo(proc);
+      await this.#parts.saveInfo(proc);
       this.#emit(proc, { event: "ask_closed", ask: liveAsk(proc, ask), verdict });
     }
     if (verdict.allowed) await this.#allowAlways(proc, verdict.allowed, verdict.verdict === "always_project");
@@ -369,7 +335,7 @@ export class Asks {
 
   /** Applies an "always" to the whole tree or to every run of the project. It may also answer open questions. */
   async #allowAlways(proc: Process, rules: readonly string[], inProject: boolean): Promise<void> {
-    const { asker, table, warn } = this.#ports;
+    const { asker, table, warn } = this.#parts;
     const { project } = proc.spec.opts;
     const roots = inProject
       ? table
@@ -378,7 +344,7 @@ export class Asks {
             ({ family, spec }) =>
               table.find(family.ppid) === undefined && spec.opts.project.id === project.id,
           )
-      : [this.#ports.table.ancestry(proc).at(-1) ?? proc];
+      : [this.#parts.table.ancestry(proc).at(-1) ?? proc];
     for (const root of roots)
       table.setPermissions(root, root.permissions.allowAlways(rules, inProject ? "project" : "run"));
     if (inProject) {
@@ -407,7 +373,7 @@ export class Asks {
 
   /** Opens folders to the whole tree of the process. */
   async openFolders(proc: Process, folders: readonly OpenedFolder[]): Promise<void> {
-    const { table, saveInfo } = this.#ports;
+    const { table, saveInfo } = this.#parts;
     const root = table.ancestry(proc).at(-1) ?? proc;
     const permissions = root.permissions.opening(folders);
     if (permissions === root.permissions) return;

@@ -1,9 +1,9 @@
 /** The context and services that a driver gets at Open. */
 
+import { dirname, join } from "node:path";
 import { innerPath } from "../../lib/inner-path.ts";
 import type { Redactor } from "../../os/output.ts";
 import {
-  type Ask,
   type ChecklistItem,
   type Child,
   type ExecRequest,
@@ -14,61 +14,37 @@ import {
   type ProgramGrants,
   type Services,
   SyscallError,
-  type Units as UnitService,
 } from "../../plugin/index.ts";
 import { isLimited } from "../../proxy/host-rules.ts";
 import { hasNamespaces } from "../../sandbox/level.ts";
 import { PluginStore, pluginFolders, recoveredText } from "../../store/plugin-store.ts";
 import type { DeviceEntry } from "../../vfs/namespace.ts";
+import type { Asks } from "../asks/asks.ts";
 import { programLimits } from "../budget/program-limits.ts";
 import type { KernelPorts } from "../kernel-ports.ts";
-import type { RunNetworks } from "../network/run-networks.ts";
 import type { OpenAs } from "../permission/file-grant.ts";
 import type { ServedTools } from "../process/live-state.ts";
 import type { Process } from "../process/process.ts";
+import type { ProcessTable } from "../process/process-table.ts";
 import { tracedEnv } from "../process/traced-env.ts";
+import type { Calls } from "../tiers/calls.ts";
 import { callKey } from "../tools/open-calls.ts";
+import type { Units } from "../units/units.ts";
 import type { SharedSpace, Starters } from "./confine.ts";
-import type { EffectWindows } from "./effect-windows.ts";
+import type { ChangedFiles } from "./effect-windows.ts";
 import { programPolicy, withQuietGit } from "./program-policy.ts";
 
 /** Maximum items of a list that is shown, and characters of an item. */
 const MAX_ITEMS = 200;
 const MAX_ITEM = 200;
 
-interface OpenContextPorts
-  extends Pick<
-    KernelPorts,
-    "children" | "userDataDir" | "guarded" | "sandboxing" | "history" | "search" | "schedule" | "traces"
-  > {
-  /** The service `ask` for one open file, until `signal` fires. */
-  ask(proc: Process, callId: string | undefined, signal: AbortSignal): Ask;
+interface OpenContextParts extends Calls {
+  units: Units;
+  asks: Asks;
+  /** Keeps the files that tools change, for undo. */
+  changes: ChangedFiles;
   /** A model request of a driver, for a call or a raw open, until `signal` fires. */
   llm(proc: Process, callId: string | undefined, request: LlmRequest, signal: AbortSignal): Promise<LlmReply>;
-  /** The job of the process, or of an ancestor. */
-  jobOf(proc: Process): string | null;
-  /** The record's folder of the root run of its tree. A call of PID 0 has one only if it is about a run. */
-  treeDir(proc: Process): string | undefined;
-  /** Shows a plugin's list to the clients of the process's tree. */
-  checklist(proc: Process, plugin: string, items: readonly ChecklistItem[]): void;
-  /** Logs a plugin's text. */
-  log(level: "debug" | "info" | "warn", source: string, text: string): void;
-  /** Notifies the process's model in its next step. Durable when it returns. */
-  inbox(proc: Process, source: string, text: string): Promise<void>;
-  windows: Pick<EffectWindows, "begin">;
-  networks: Pick<RunNetworks, "doorOf" | "connect">;
-  /** Keeps the files that tools change, for undo. */
-  changes: {
-    writing(proc: Process, file: string): Promise<void>;
-    written(proc: Process, file: string): void;
-  };
-  /** The service `units`, for a call of this tool. */
-  units(proc: Process, tool: string | undefined): UnitService;
-  notice(proc: Process, text: string): void;
-  /** Emits an event to the clients that watch the process. */
-  progress(proc: Process, tool: string, text: string): void;
-  /** Shows output of a running call; `skipped`: lines before it that were left out. */
-  output(proc: Process, callId: string, text: string, skipped: number): void;
 }
 
 interface Confinement {
@@ -79,12 +55,12 @@ interface Confinement {
 
 /** A context names the process that opened the device and has the services that the plugin needs. */
 export class OpenContexts {
-  readonly #ports: OpenContextPorts;
+  readonly #parts: OpenContextParts;
   /** Made for the first program in a sandbox. */
   #starters: Starters | undefined;
 
-  constructor(ports: OpenContextPorts) {
-    this.#ports = ports;
+  constructor(parts: OpenContextParts) {
+    this.#parts = parts;
   }
 
   /** `signal` ends what the driver waits for. */
@@ -97,7 +73,7 @@ export class OpenContexts {
   ): OpenContext {
     const { opts } = proc.spec;
     const call = as.kind === "tool" ? callOf(proc, as) : undefined;
-    const env = this.#ports.traces ? tracedEnv(proc, call?.key) : opts.env;
+    const env = this.#parts.traces ? tracedEnv(proc, call?.key) : opts.env;
     return {
       process: {
         pid: proc.pid,
@@ -117,18 +93,19 @@ export class OpenContexts {
       policy: programPolicy(proc),
       call,
       config: entry.path === proc.model.provider.device ? proc.model.provider.config : entry.config,
-      progress: (text) => this.#ports.progress(proc, call?.tool ?? entry.path, proc.secrets.hide(text)),
+      progress: (text) =>
+        this.#parts.watchers.notice(proc, `${call?.tool ?? entry.path}: ${proc.secrets.hide(text)}`),
       output: (text, skipped = 0) => {
-        if (call) this.#ports.output(proc, call.id, text, skipped);
+        if (call) this.#parts.watchers.output(proc, call.id, text, skipped);
       },
-      checklist: (items) => this.#ports.checklist(proc, entry.plugin, checkedList(proc, items)),
-      changing: (file) => this.#ports.changes.writing(proc, file),
+      checklist: (items) => this.#parts.watchers.checklist(proc, entry.plugin, checkedList(proc, items)),
+      changing: (file) => this.#parts.changes.writing(proc, file),
       changed: (file) => {
         addChangedFile(proc, file);
         proc.run.filesChanged.add(file);
-        this.#ports.changes.written(proc, file);
+        this.#parts.changes.written(proc, file);
       },
-      log: (level, text) => this.#ports.log(level, sourceOf(proc, entry), proc.secrets.hide(text)),
+      log: (level, text) => this.#parts.log(level, sourceOf(proc, entry), proc.secrets.hide(text)),
       spill: async (name, data) => {
         const redacted = typeof data === "string" ? proc.secrets.hide(data) : data;
         return (await proc.record.storeBlob(name, redacted)).path;
@@ -136,10 +113,10 @@ export class OpenContexts {
       inbox: async (text) => {
         if (proc.pid === 0)
           throw new SyscallError("UNAVAILABLE", "No run has made this call: it has no inbox.");
-        await this.#ports.inbox(proc, entry.plugin, proc.secrets.hide(text));
+        await this.#parts.notify(proc, entry.plugin, proc.secrets.hide(text));
       },
       access,
-      connect: (url) => this.#ports.networks.connect(proc, url),
+      connect: (url) => this.#parts.networks.connect(proc, url),
       ...this.#services(proc, entry, as, call, signal),
     };
   }
@@ -148,12 +125,12 @@ export class OpenContexts {
   async refusals(proc: Process, result: string): Promise<string> {
     if (!proc.spec.opts.confinement) return "";
     const { sandboxRefusals } = await import("./confine.ts");
-    return sandboxRefusals(proc, result, (text) => this.#ports.notice(proc, text));
+    return sandboxRefusals(proc, result, (text) => this.#parts.watchers.notice(proc, text));
   }
 
   /** The folders that its tools must not write to, or not even read. */
   guarded({ spec }: Process): readonly GuardedFolder[] {
-    return [{ dir: spec.opts.project.dataDir, readable: true }, ...this.#ports.guarded];
+    return [{ dir: spec.opts.project.dataDir, readable: true }, ...this.#parts.guarded];
   }
 
   #services(
@@ -172,36 +149,37 @@ export class OpenContexts {
         if (request.grants) requireModelDriver(proc, entry);
         return this.exec(proc, quiet(request), call?.id, call?.key);
       };
-    if (entry.needs.includes("history")) services.history = this.#ports.history;
+    if (entry.needs.includes("history")) services.history = this.#parts.history;
     if (entry.needs.includes("search"))
-      services.search = this.#ports.search(entry.plugin, proc.spec.opts.project);
+      services.search = this.#parts.search(entry.plugin, proc.spec.opts.project);
     if (entry.needs.includes("schedule")) {
       const { project, cwd, env } = proc.spec.opts;
       const run = proc.pid === 0 ? null : proc.info();
-      const jobId = this.#ports.jobOf(proc);
-      services.schedule = this.#ports.schedule?.({ project, cwd, env, run, jobId });
+      const jobId =
+        this.#parts.table.ancestry(proc).find(({ spec }) => spec.opts.job)?.spec.opts.job?.id ?? null;
+      services.schedule = this.#parts.schedule?.({ project, cwd, env, run, jobId });
     }
     if (entry.needs.includes("units") && proc.pid !== 0) {
-      const units = this.#ports.units(proc, call?.tool);
+      const units = this.#parts.units.service(proc, call?.tool);
       services.units = {
         ...units,
         start: async (request) => {
-          const env = { ...(this.#ports.traces && tracedEnv(proc, call?.key)), ...request.env };
+          const env = { ...(this.#parts.traces && tracedEnv(proc, call?.key)), ...request.env };
           return units.start((await this.#confined(proc, quiet({ ...request, env }))).request);
         },
       };
     }
-    if (entry.needs.includes("ask")) services.ask = this.#ports.ask(proc, call?.id, signal);
+    if (entry.needs.includes("ask")) services.ask = this.#parts.asks.service(proc, call?.id, signal);
     if (entry.needs.includes("llm"))
-      services.llm = { ask: (request) => this.#ports.llm(proc, call?.id, request, signal) };
+      services.llm = { ask: (request) => this.#parts.llm(proc, call?.id, request, signal) };
     if (entry.needs.includes("store")) {
       const folders = {
         run: proc.record.dir,
-        tree: this.#ports.treeDir(proc),
+        tree: treeDir(this.#parts.table, proc),
         project: proc.spec.opts.project,
-        user: this.#ports.userDataDir,
+        user: this.#parts.userDataDir,
       };
-      const warn = (text: string): void => this.#ports.log("warn", source, text);
+      const warn = (text: string): void => this.#parts.log("warn", source, text);
       services.store = pluginStore(entry, folders, warn, { isTreeReadOnly: proc.pid === 0 });
     }
     if (entry.needs.includes("secret")) {
@@ -235,9 +213,9 @@ export class OpenContexts {
     call: string | undefined,
     callKey?: string,
   ): Promise<Child> {
-    const own = this.#ports.traces ? tracedEnv(proc, callKey) : proc.spec.opts.env;
+    const own = this.#parts.traces ? tracedEnv(proc, callKey) : proc.spec.opts.env;
     const env = { ...own, ...request.env };
-    const effects = this.#ports.windows.begin(proc, "program");
+    const effects = this.#parts.windows.begin(proc, "program");
     let over = effects;
     try {
       const redactor = (): Redactor => proc.secrets.byteStream();
@@ -280,7 +258,7 @@ export class OpenContexts {
     { joins = false, isShared = false, grants }: Confinement = {},
   ): Promise<{ request: R; space?: SharedSpace; closeDoor?: (() => void) | undefined }> {
     const beside = (bridge: ExecRequest): Promise<Child> => this.#start(proc, bridge, {});
-    const door = await this.#ports.networks.doorOf(proc, beside, grants?.hosts);
+    const door = await this.#parts.networks.doorOf(proc, beside, grants?.hosts);
     const closeDoor = door && grants ? () => door.close() : undefined;
     try {
       if (!proc.spec.opts.confinement) return { request: door?.confined(request) ?? request, closeDoor };
@@ -292,11 +270,11 @@ export class OpenContexts {
       // Loaded for the first program of a process that has a sandbox. It is made now: it shows files of the door.
       const { confined, Starters } = await import("./confine.ts");
       this.#starters ??= new Starters();
-      const { request: made, space } = await confined(proc, request, this.#ports, {
+      const { request: made, space } = await confined(proc, request, this.#parts, {
         ...{ start: joins && !closeDoor ? start : undefined, isShared, grants },
         isBehindDoor: door !== null,
         starters: this.#starters,
-        notice: (text) => this.#ports.notice(proc, text),
+        notice: (text) => this.#parts.watchers.notice(proc, text),
       });
       const joined = space === undefined ? door?.confined(made) : door?.within(made);
       return { request: joined ?? made, space, closeDoor };
@@ -326,7 +304,7 @@ export class OpenContexts {
       throw new SyscallError("CLOSED", `Process ${proc.pid} has ended and starts no more programs.`);
     }
     const { opts } = proc.spec;
-    return this.#ports.children.exec(
+    return this.#parts.children.exec(
       {
         uuid: proc.uuid,
         ...owner,
@@ -423,4 +401,13 @@ function sourceOf(proc: Process, entry: DeviceEntry): string {
 /** Stores a path inside the project relative to it, so that a receipt is the same on every machine. */
 function addChangedFile(proc: Process, file: string): void {
   proc.result.filesChanged.add(innerPath(proc.spec.opts.project.dir, file) ?? file);
+}
+
+/** The record's folder of the root run of the process's tree. */
+function treeDir(table: ProcessTable, proc: Process): string | undefined {
+  if (proc.pid === 0) return proc.spec.opts.about?.dir;
+  const { tree } = proc.spec;
+  const root = table.ancestry(proc).find(({ uuid }) => uuid === tree);
+  // A root that has ended is not in the table.
+  return root?.record.dir ?? join(dirname(proc.record.dir), tree);
 }

@@ -6,8 +6,7 @@ import { formatDuration } from "../../lib/duration.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Asks } from "../asks/asks.ts";
 import type { Process } from "../process/process.ts";
-import type { Core } from "../tiers/core.ts";
-import type { WaitingCalls } from "../tools/open-calls.ts";
+import type { Calls } from "../tiers/calls.ts";
 import type { Wake } from "../types.ts";
 import type { Units } from "../units/units.ts";
 
@@ -17,14 +16,9 @@ export interface WakeRequest {
   on?: "message" | "unit";
 }
 
-interface ScheduledWakesParts extends Core {
+interface ScheduledWakesParts extends Calls {
   units: Units;
-  waiting: WaitingCalls;
   asks: Asks;
-  /** Whether this call belongs to the open step, so that a resume repeats it. */
-  isStepCall(proc: Process, callId: string): boolean;
-  /** What changes until the returned function is called is not the call's. */
-  pauseEffects(proc: Process): () => void;
 }
 
 /** The wakes that a call of Wake sets. */
@@ -71,7 +65,7 @@ export class ScheduledWakes {
   }
 
   #requireStepCall(proc: Process, callId: string): void {
-    if (this.#parts.isStepCall(proc, callId) && !proc.model.served) {
+    if (this.#parts.drain.isActive(proc, callId) && !proc.model.served) {
       if (proc.spec.wakes) return;
       throw new SyscallError(
         "UNAVAILABLE",
@@ -143,9 +137,9 @@ export class ScheduledWakes {
 
   /** Resolves with why the wait is over; null when no person watches any more. */
   async #waitInPlace(proc: Process, wake: OwnWake, signal: AbortSignal): Promise<string | null> {
-    const { asks, clock, inboxes, pauseEffects, table } = this.#parts;
+    const { asks, clock, inboxes, table, windows } = this.#parts;
     const inbox = inboxes.of(proc);
-    const resume = pauseEffects(proc);
+    const resume = windows.pause(proc);
     const release = table.holdClocks(proc);
     try {
       for (;;) {

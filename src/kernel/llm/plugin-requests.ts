@@ -10,20 +10,19 @@ import {
 } from "../../plugin/index.ts";
 import { addUsage, noUsage } from "../../run/usage.ts";
 import { CallCharge, reserveCall } from "../budget/call-budget.ts";
-import type { ProcessEvents } from "../events/process-events.ts";
 import type { FileSystem } from "../file-system.ts";
 import type { Process } from "../process/process.ts";
+import type { Core } from "../tiers/core.ts";
 import type { ModelRequest } from "./model-device.ts";
 import { ModelDeviceFile } from "./model-device.ts";
 import type { ModelGate } from "./model-gate.ts";
 import { retryLimitsOf } from "./retry.ts";
 
-interface PluginRequestPorts {
+interface PluginRequestParts extends Core {
   files: FileSystem;
   gate: ModelGate;
   /** Reads an answer by a JSON Schema: the document, or what is wrong. Fails with INVALID for a bad schema. */
   readOutput(schema: object, answer: string): { text: string } | { problem: string };
-  watchers: Pick<ProcessEvents, "used">;
 }
 
 /** Maximum requests of one process at a time. */
@@ -33,11 +32,11 @@ const MAX_CHARACTERS = 1_000_000;
 
 /** Each request is charged to the process's budget and waits in the model's queue, but is no step of the run. */
 export class PluginRequests {
-  readonly #ports: PluginRequestPorts;
+  readonly #parts: PluginRequestParts;
   readonly #open = new Map<Process, number>();
 
-  constructor(ports: PluginRequestPorts) {
-    this.#ports = ports;
+  constructor(parts: PluginRequestParts) {
+    this.#parts = parts;
   }
 
   /** `callId`: the tool call whose record gets the usage. `signal` ends the wait. */
@@ -86,7 +85,7 @@ export class PluginRequests {
     } finally {
       const paid = charge.pay(answer?.usage, 0);
       if (callId !== undefined) addToCall(proc, callId, { ...paid.used, cost_usd: paid.cost_usd });
-      this.#ports.watchers.used(proc, paid);
+      this.#parts.watchers.used(proc, paid);
     }
   }
 
@@ -97,7 +96,7 @@ export class PluginRequests {
     charge: CallCharge,
     signal: AbortSignal,
   ): Promise<LLMAnswer> {
-    const { files, gate } = this.#ports;
+    const { files, gate } = this.#parts;
     const { model, spec, clock } = proc;
     const { provider } = model;
     const { limits } = spec.opts;
@@ -125,7 +124,7 @@ export class PluginRequests {
 
   #textOf(content: string, schema: object | undefined): string {
     if (schema === undefined) return content;
-    const read = this.#ports.readOutput(schema, content);
+    const read = this.#parts.readOutput(schema, content);
     if ("text" in read) return read.text;
     throw new SyscallError("DRIVER", `The model's answer does not fit the output_schema: ${read.problem}`);
   }

@@ -1,24 +1,13 @@
 /** The networks of the processes whose option `network` limits it. */
 
 import { join } from "node:path";
-import type { Clock } from "../../lib/clock.ts";
 import { type Child, type ExecRequest, SyscallError } from "../../plugin/index.ts";
 import { type ConnectionReport, refusalText } from "../../proxy/connection-report.ts";
 import { deniesByDefault, hostRules, isLimited } from "../../proxy/host-rules.ts";
 import type { NetworkDoor } from "../../proxy/network-door.ts";
-import type { Debugger } from "../debugger.ts";
 import { namedError } from "../errors/kernel-errors.ts";
-import type { ProcessEvents } from "../events/process-events.ts";
-import type { NetworkPorts } from "../kernel-ports.ts";
 import type { Process } from "../process/process.ts";
-
-interface RunNetworksPorts {
-  clock: Clock;
-  debug: Debugger;
-  watchers: Pick<ProcessEvents, "notice">;
-  /** Absent: this embedder can't limit a network. */
-  network?: NetworkPorts;
-}
+import type { Core } from "../tiers/core.ts";
 
 const NO_LIMITS = "This kernel can't limit the network of a run.";
 /** Maximum refused hosts in the note beside one result. */
@@ -26,15 +15,15 @@ const MAX_NOTED = 10;
 
 /** Opens the door of a process with its first program. It closes with the programs of the process. */
 export class RunNetworks {
-  readonly #ports: RunNetworksPorts;
+  readonly #core: Core;
   readonly #doors = new WeakMap<Process, Promise<NetworkDoor>>();
   /** Why hosts were refused since the last result, by host. */
   readonly #refused = new WeakMap<Process, Map<string, string>>();
   readonly #shown = new WeakMap<Process, Set<string>>();
   #opened = 0;
 
-  constructor(ports: RunNetworksPorts) {
-    this.#ports = ports;
+  constructor(core: Core) {
+    this.#core = core;
   }
 
   /**
@@ -68,7 +57,7 @@ export class RunNetworks {
       this.#record(proc, report);
       return null;
     }
-    const resolve = this.#ports.network?.resolve;
+    const resolve = this.#core.network?.resolve;
     if (!resolve) throw new SyscallError("UNAVAILABLE", NO_LIMITS);
     try {
       const decision = await (await hostRules(network, resolve)).decide(host, report.port);
@@ -94,7 +83,7 @@ export class RunNetworks {
     exec: (request: ExecRequest) => Promise<Child>,
     hosts?: readonly string[],
   ): Promise<NetworkDoor> {
-    const { clock, network: ports } = this.#ports;
+    const { clock, network: ports } = this.#core;
     const { boundSecrets: secrets = [], env, network = [] } = proc.spec.opts;
     const bound = { secrets, env, redaction: proc.secrets, readable: proc.record.spillDir };
     if (!ports) throw new SyscallError("UNAVAILABLE", NO_LIMITS);
@@ -128,18 +117,18 @@ export class RunNetworks {
     const since = this.#refused.get(proc) ?? new Map<string, string>();
     this.#refused.set(proc, since.set(at, text));
     const shown = this.#shown.get(proc) ?? new Set();
-    if (!shown.has(at)) this.#ports.watchers.notice(proc, text);
+    if (!shown.has(at)) this.#core.watchers.notice(proc, text);
     this.#shown.set(proc, shown.add(at));
   }
 
   #record(proc: Process, facts: ConnectionReport): void {
-    const { debug } = this.#ports;
+    const { debug } = this.#core;
     debug.callNow(proc, proc, "Connect", { ...facts }, () => undefined);
   }
 
   #recordFailed(proc: Process, facts: ConnectionReport, thrown: unknown): SyscallError {
     const error = namedError(thrown, "Connect", proc.pid);
-    this.#ports.debug.failed(proc, proc, "Connect", { ...facts }, error);
+    this.#core.debug.failed(proc, proc, "Connect", { ...facts }, error);
     return error;
   }
 }

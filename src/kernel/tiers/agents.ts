@@ -1,4 +1,4 @@
-/** The fourth tier of the kernel's parts: what an agent's process does, and how its run is resumed. */
+/** The fifth tier of the kernel's parts: what an agent's process does, and how its run is resumed. */
 
 import { ChildAgents } from "../agents/child-agents.ts";
 import { RunResumer } from "../agents/run-resumer.ts";

@@ -1,4 +1,4 @@
-/** The third tier of the kernel's parts: how a process is built, changed and ended, whatever its task is. */
+/** The fourth tier of the kernel's parts: how a process is built, changed and ended, whatever its task is. */
 
 import { DailyBudget } from "../budget/call-budget.ts";
 import { CapabilityManager } from "../capability-manager.ts";

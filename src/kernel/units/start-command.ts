@@ -12,10 +12,8 @@ import { DriverUnit } from "../../daemons/driver-unit.ts";
 import { generateID, requireCommandKind } from "../../daemons/kind.ts";
 import { OutputFile } from "../../daemons/output-file.ts";
 import type { Signal } from "../../daemons/signal.ts";
-import type { Clock } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import type { UnitTrace } from "../../os/adopted-unit.ts";
-import type { Children } from "../../os/children.ts";
 import { libc } from "../../os/libc.ts";
 import {
   type MoveRequest,
@@ -27,18 +25,10 @@ import { hasNamespaces } from "../../sandbox/level.ts";
 import type { RecordedUnit } from "../../store/runs/recorded-units.ts";
 import { programLimits } from "../budget/program-limits.ts";
 import type { Process } from "../process/process.ts";
+import type { Calls } from "../tiers/calls.ts";
 import { exitCode, isOfSignal } from "./restored-unit.ts";
 
 export { requireCommandKind };
-
-export interface CommandPorts {
-  children: Pick<Children, "startUnit" | "adoptUnit" | "askToBackground" | "movable">;
-  clock: Clock;
-  uuid(): string;
-  /** What the programs of units change until the returned function is called is the run's. */
-  beginEffects(proc: Process): () => void;
-  warn(source: string, text: string): void;
-}
 
 /** The process that a unit is started for. */
 export interface UnitOwner {
@@ -49,17 +39,13 @@ export interface UnitOwner {
 }
 
 /** Starts a command as a unit. Its first line on disk is written before it runs. */
-export function startCommand(ports: CommandPorts, owner: UnitOwner, request: UnitRequest): CommandUnit {
+export function startCommand(ports: Calls, owner: UnitOwner, request: UnitRequest): CommandUnit {
   const made = recordStart(ports, owner, request);
   return unitOf(ports, owner, made, startProgram(ports, owner.proc, made.id, request));
 }
 
 /** Makes a running program of a call a unit. */
-export function moveCommand(
-  ports: CommandPorts,
-  owner: UnitOwner,
-  { pid, ...request }: MoveRequest,
-): CommandUnit {
+export function moveCommand(ports: Calls, owner: UnitOwner, { pid, ...request }: MoveRequest): CommandUnit {
   const { children, warn } = ports;
   const { proc } = owner;
   const move = children.movable(proc.uuid, pid);
@@ -87,7 +73,7 @@ export function moveCommand(
 
 /** Makes a unit that a driver runs itself. */
 export function registerUnit(
-  ports: CommandPorts,
+  ports: Calls,
   { proc, owner, emit }: UnitOwner,
   request: RegisterRequest,
 ): DriverUnit {
@@ -107,7 +93,7 @@ export function registerUnit(
 
 /** Writes the first line of a unit. */
 function recordStart(
-  ports: CommandPorts,
+  ports: Calls,
   { proc }: UnitOwner,
   request: CommandUnitFacts["request"],
 ): CommandUnitFacts {
@@ -120,13 +106,13 @@ function recordStart(
   return made;
 }
 
-function timeOf({ clock }: CommandPorts): string {
+function timeOf({ clock }: Calls): string {
   return new Date(clock.now()).toISOString();
 }
 
 /** Makes a unit of a program that a dead kernel has started. `runs`: it still does. */
 export async function adoptCommand(
-  ports: CommandPorts,
+  ports: Calls,
   owner: UnitOwner,
   { snapshot, program, started, reported }: RecordedUnit,
 ): Promise<{ unit: CommandUnit; runs: boolean }> {
@@ -137,7 +123,7 @@ export async function adoptCommand(
   const { grace } = proc.spec.opts.limits;
   // A program that units.jsonl does not name can't be adopted: the sweep of a new daemon has ended it.
   const adopted = program ? await ports.children.adoptUnit(program, grace) : null;
-  const over = ports.beginEffects(proc);
+  const over = ports.windows.begin(proc, "program");
   const path = join(proc.record.unitDir, id);
   const exited = (adopted?.gone ?? Promise.resolve()).then(over, over).then(() => {
     const code = exitCode(`${path}.exit`);
@@ -163,7 +149,7 @@ export async function adoptCommand(
 }
 
 function unitOf(
-  { clock, warn }: CommandPorts,
+  { clock, warn }: Calls,
   { owner, emit }: UnitOwner,
   made: CommandUnitFacts,
   running: { program: UnitProgram; file: OutputFile },
@@ -184,7 +170,7 @@ function outputFile(proc: Process, path: string): OutputFile {
 }
 
 /** Records what another kernel needs to find the program of a unit. */
-function identifier(ports: CommandPorts, proc: Process, id: string): (trace: UnitTrace) => boolean {
+function identifier(ports: Calls, proc: Process, id: string): (trace: UnitTrace) => boolean {
   return (trace) => {
     try {
       proc.record.unit({ t: "program", ts: timeOf(ports), id, ...trace });
@@ -198,17 +184,17 @@ function identifier(ports: CommandPorts, proc: Process, id: string): (trace: Uni
 
 /** The program prints into its file and leaves its exit code beside it, so both outlive this kernel. */
 function startProgram(
-  ports: CommandPorts,
+  ports: Calls,
   proc: Process,
   id: string,
   { argv, cwd, env: more }: UnitRequest,
 ): { program: UnitProgram; file: OutputFile } {
-  const { children, beginEffects } = ports;
+  const { children, windows } = ports;
   const { limits, env, cwd: folder } = proc.spec.opts;
   const path = join(proc.record.unitDir, id);
   const [outFile, exitFile] = [`${path}.out`, `${path}.exit`];
   const output = OutputFile.create(outFile);
-  const over = beginEffects(proc);
+  const over = windows.begin(proc, "program");
   try {
     const child = children.startUnit(
       {

@@ -1,7 +1,7 @@
 /** The background units of all processes: starts, ends and records them, and delivers their signals. */
 
 import type { CommandUnit } from "../../daemons/command-unit.ts";
-import { type Change, DaemonState, daemonNotFound } from "../../daemons/daemon-state.ts";
+import { DaemonState, daemonNotFound } from "../../daemons/daemon-state.ts";
 import type { DriverUnit } from "../../daemons/driver-unit.ts";
 import { newEventSignal, newLifecycleSignal } from "../../daemons/signal.ts";
 import { childOf, isTerminal, keepsOwner } from "../../daemons/snapshot.ts";
@@ -18,15 +18,15 @@ import {
 } from "../../plugin/index.ts";
 import type { UnitLine } from "../../run/unit-schema.ts";
 import { missingReports, type RecordedUnit, recordedUnits } from "../../store/runs/recorded-units.ts";
-import type { InboxEntry, ProcInfo } from "../../store/runs/schema.ts";
-import type { Inboxes } from "../ipc/inboxes.ts";
+import type { InboxEntry } from "../../store/runs/schema.ts";
 import type { Process } from "../process/process.ts";
 import type { ResourceHolder } from "../process/resource-holder.ts";
 import { hasEnded } from "../resume/saved-run.ts";
+import type { Calls } from "../tiers/calls.ts";
 import type { ExitStatus } from "../types.ts";
 import { boundOutputs } from "./bound-outputs.ts";
 import { Outbox } from "./outbox.ts";
-import type { CommandPorts, UnitOwner } from "./start-command.ts";
+import type { UnitOwner } from "./start-command.ts";
 
 /** Snapshots of ended units that are kept in memory, per process. */
 const MAX_ENDED = 200;
@@ -35,18 +35,6 @@ const OUTPUTS_KEPT = 8;
 
 /** Characters of a teammate's answer that its owner reads. */
 const MAX_ANSWER = 4000;
-
-interface UnitsPorts extends CommandPorts {
-  inboxes: Pick<Inboxes, "put">;
-  /** The live process of a run. */
-  find(uuid: string): Process | undefined;
-  /** The record of a run in the data folder of this process. */
-  record(proc: Process, uuid: string): Promise<ProcInfo | null>;
-  /** A unit of a suspended run has reported. */
-  reported(uuid: string): void;
-  /** Reports a change of a unit to the clients of its process. */
-  emit(proc: Process, change: Change): void;
-}
 
 /** The units of one process. */
 interface Owned {
@@ -68,14 +56,14 @@ interface Owned {
 }
 
 export class Units implements ResourceHolder {
-  readonly #ports: UnitsPorts;
+  readonly #parts: Calls;
   /** By the run's UUID: the units of a parked run go on without a process. */
   readonly #owned = new Map<string, Owned>();
   /** Live units that drivers run, by their ids. */
   readonly #driverUnits = new Map<string, DriverUnit>();
 
-  constructor(ports: UnitsPorts) {
-    this.#ports = ports;
+  constructor(parts: Calls) {
+    this.#parts = parts;
   }
 
   get size(): number {
@@ -136,19 +124,19 @@ export class Units implements ResourceHolder {
   async start(proc: Process, request: UnitRequest): Promise<DaemonSnapshot> {
     return this.#begin(proc, ({ requireCommandKind, startCommand }, owner) => {
       requireCommandKind(request.kind);
-      return startCommand(this.#ports, owner, request);
+      return startCommand(this.#parts, owner, request);
     });
   }
 
   /** Makes a running program of a call a unit. */
   move(proc: Process, request: MoveRequest): Promise<DaemonSnapshot> {
-    return this.#begin(proc, ({ moveCommand }, owner) => moveCommand(this.#ports, owner, request));
+    return this.#begin(proc, ({ moveCommand }, owner) => moveCommand(this.#parts, owner, request));
   }
 
   /** Lists a unit that a driver runs itself. */
   register(proc: Process, request: RegisterRequest): Promise<DaemonSnapshot> {
     return this.#begin(proc, ({ registerUnit }, owner) => {
-      const unit = registerUnit(this.#ports, owner, request);
+      const unit = registerUnit(this.#parts, owner, request);
       this.#driverUnits.set(unit.snapshot().id, unit);
       void unit.done.then(() => this.#driverUnits.delete(unit.snapshot().id));
       return unit;
@@ -162,7 +150,7 @@ export class Units implements ResourceHolder {
 
   /** Returns how many commands of a process's calls go to the background now. */
   moveCalls(uuid: string): number {
-    return this.#ports.children.askToBackground(uuid);
+    return this.#parts.children.askToBackground(uuid);
   }
 
   async #begin(
@@ -192,7 +180,7 @@ export class Units implements ResourceHolder {
     this.#requireRoom(proc);
     const { generateID } = await import("../../daemons/kind.ts");
     const { childKind } = await import("./agent-unit.ts");
-    const id = generateID(childKind(child), this.#ports.uuid());
+    const id = generateID(childKind(child), this.#parts.uuid());
     return this.#agent(proc, child, id, this.#ts(), { isNew: true });
   }
 
@@ -216,13 +204,14 @@ export class Units implements ResourceHolder {
       const { snapshot, announced } = recorded;
       if (owned.state.get(snapshot.id)) continue;
       const uuid = childOf(snapshot);
-      const child = uuid === undefined ? undefined : this.#ports.find(uuid);
+      const child = uuid === undefined ? undefined : this.#parts.table.findByUuid(uuid);
       if (uuid !== undefined) owned.agents.add(uuid);
       if (child && !isTerminal(snapshot.status)) {
         await this.#agent(proc, child, snapshot.id, snapshot.started_at, { isNew: false });
         continue;
       }
-      const info = uuid === undefined ? null : await this.#ports.record(proc, uuid);
+      const info =
+        uuid === undefined ? null : await this.#parts.runs(proc.spec.opts.project.dataDir).info(uuid);
       // The user has suspended this child alone: it is resumed alone.
       if (info && !announced && !hasEnded(info)) continue;
       if (!announced && (snapshot.kind === "local_bash" || snapshot.kind === "monitor")) {
@@ -235,7 +224,7 @@ export class Units implements ResourceHolder {
         continue;
       }
       owned.state.register(unit);
-      owned.state.emit(newLifecycleSignal(unit, unit.snapshot().status, this.#ports.clock.now()));
+      owned.state.emit(newLifecycleSignal(unit, unit.snapshot().status, this.#parts.clock.now()));
     }
     // The model reads something new, also when the run was resumed before its units had reported.
     if (unread.length === 0 && !owned.outbox.busy) this.#sayLive(owned);
@@ -255,18 +244,18 @@ export class Units implements ResourceHolder {
   /** The program of a unit was started by a kernel that is dead now, and may still run. */
   async #adopt(owned: Owned, recorded: RecordedUnit): Promise<void> {
     const { adoptCommand } = await import("./start-command.ts");
-    const { unit, runs } = await adoptCommand(this.#ports, ownerOf(owned), recorded);
+    const { unit, runs } = await adoptCommand(this.#parts, ownerOf(owned), recorded);
     const { id } = recorded.snapshot;
     owned.ends.set(id, unit.done);
     owned.state.register(unit);
-    if (runs) owned.state.emit(newLifecycleSignal(unit, "running", this.#ports.clock.now()));
+    if (runs) owned.state.emit(newLifecycleSignal(unit, "running", this.#parts.clock.now()));
     else await unit.done;
   }
 
   #sayLive({ state }: Owned): void {
     for (const { id } of state.snapshot()) {
       const unit = state.get(id);
-      if (unit) state.emit(newLifecycleSignal(unit, "running", this.#ports.clock.now()));
+      if (unit) state.emit(newLifecycleSignal(unit, "running", this.#parts.clock.now()));
     }
   }
 
@@ -277,7 +266,7 @@ export class Units implements ResourceHolder {
     startedAt: string,
     { isNew }: { isNew: boolean },
   ): Promise<DaemonSnapshot> {
-    const { clock, warn } = this.#ports;
+    const { clock, warn } = this.#parts;
     const { AgentUnit } = await import("./agent-unit.ts");
     const owned = this.#ownedBy(proc);
     owned.agents.add(child.uuid);
@@ -304,7 +293,7 @@ export class Units implements ResourceHolder {
     if (!owned) throw daemonNotFound(id);
     const before = owned.state.get(id)?.snapshot();
     // The end of a program that ignores TERM takes the whole grace: the caller does not wait for that.
-    void owned.state.stop(id).catch((thrown) => this.#ports.warn(`PID ${proc.pid}`, messageOf(thrown)));
+    void owned.state.stop(id).catch((thrown) => this.#parts.warn(`PID ${proc.pid}`, messageOf(thrown)));
     if (!before) throw daemonNotFound(id);
     return before;
   }
@@ -346,7 +335,7 @@ export class Units implements ResourceHolder {
       text.length > MAX_ANSWER
         ? `${text.slice(0, MAX_ANSWER)}\n[…; the record of process ${child.pid} has the rest]`
         : text;
-    owned.state.emit(newEventSignal(unit, cut, false, this.#ports.clock.now()));
+    owned.state.emit(newEventSignal(unit, cut, false, this.#parts.clock.now()));
   }
 
   /** A teammate waits for a message: it keeps its owner alive no longer. */
@@ -396,7 +385,7 @@ export class Units implements ResourceHolder {
     if (!owned.parked) {
       this.#owned.delete(proc.uuid);
       void owned.outbox.hold().then(() => endAll(owned));
-    } else if (owned.outbox.busy) this.#ports.reported(proc.uuid);
+    } else if (owned.outbox.busy) this.#parts.mailed?.(proc.uuid);
   }
 
   /** A suspended run waits for its units no longer: ends them. */
@@ -427,8 +416,8 @@ export class Units implements ResourceHolder {
   #ownedBy(proc: Process): Owned {
     const known = this.#of(proc);
     if (known) return known;
-    const { clock, inboxes, reported, warn } = this.#ports;
-    const state = new DaemonState(() => (owned.parked ? reported(owned.proc.uuid) : owned.outbox.wake()));
+    const { clock, inboxes, mailed, warn, watchers } = this.#parts;
+    const state = new DaemonState(() => (owned.parked ? mailed?.(owned.proc.uuid) : owned.outbox.wake()));
     const owned: Owned = {
       proc,
       state,
@@ -445,7 +434,9 @@ export class Units implements ResourceHolder {
       starting: 0,
       agents: new Set(),
     };
-    state.subscribe((change) => this.#ports.emit(owned.proc, change));
+    state.subscribe(({ op, snapshot }) =>
+      watchers.emit(owned.proc, { event: "unit", step: owned.proc.run.step, op, snapshot }),
+    );
     this.#owned.set(proc.uuid, owned);
     return owned;
   }
@@ -464,12 +455,12 @@ export class Units implements ResourceHolder {
       if (isFull) boundOutputs(record.unitDir, [oldest], 0);
       boundOutputs(record.unitDir, [...owned.ended.keys()], OUTPUTS_KEPT * spec.opts.limits.shell_disk);
     } catch (thrown) {
-      this.#ports.warn(`PID ${owned.proc.pid}`, `the outputs of ended units: ${messageOf(thrown)}`);
+      this.#parts.warn(`PID ${owned.proc.pid}`, `the outputs of ended units: ${messageOf(thrown)}`);
     }
   }
 
   #ts(): string {
-    return new Date(this.#ports.clock.now()).toISOString();
+    return new Date(this.#parts.clock.now()).toISOString();
   }
 }
 
