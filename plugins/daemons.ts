@@ -10,57 +10,57 @@ import {
   type Units,
 } from "rnix/plugin";
 import { AnswerFile } from "./_lib/answer-file.ts";
-import { isObject } from "./_lib/json.ts";
+import { answerRequest, type Operation, operation } from "./_lib/operations.ts";
 
-const ID = { type: "string", minLength: 1, description: "Such as b0k3x9q2a." };
+const ID = { type: "string", minLength: 1, description: "Such as b0k3x9q2a." } as const;
 
-const TOOLS: ToolDef[] = [
-  {
-    name: "DaemonList",
-    op: "daemon_list",
-    description: "List your background units: commands, agents, monitors, language servers.",
-    input: {
-      type: "object",
-      properties: {
-        kind: { type: "string", enum: DAEMON_KINDS },
-        include_terminal: { type: "boolean", description: "Also those that have ended." },
-      },
-      additionalProperties: false,
+const DAEMON_LIST = {
+  name: "DaemonList",
+  op: "daemon_list",
+  description: "List your background units: commands, agents, monitors, language servers.",
+  input: {
+    type: "object",
+    properties: {
+      kind: { type: "string", enum: DAEMON_KINDS },
+      include_terminal: { type: "boolean", description: "Also those that have ended." },
     },
-    defer: true,
-    annotations: { readOnlyHint: true, idempotentHint: true },
+    additionalProperties: false,
   },
-  {
-    name: "DaemonStop",
-    op: "daemon_stop",
-    description: "End a background unit. A message follows when it has ended.",
-    input: {
-      type: "object",
-      properties: { daemon_id: ID },
-      required: ["daemon_id"],
-      additionalProperties: false,
+  defer: true,
+  annotations: { readOnlyHint: true, idempotentHint: true },
+} as const satisfies ToolDef;
+
+const DAEMON_STOP = {
+  name: "DaemonStop",
+  op: "daemon_stop",
+  description: "End a background unit. A message follows when it has ended.",
+  input: {
+    type: "object",
+    properties: { daemon_id: ID },
+    required: ["daemon_id"],
+    additionalProperties: false,
+  },
+  defer: true,
+  annotations: { idempotentHint: true },
+} as const satisfies ToolDef;
+
+const DAEMON_OUTPUT = {
+  name: "DaemonOutput",
+  op: "daemon_output",
+  description: "Read the output of a background unit, also after its end.",
+  input: {
+    type: "object",
+    properties: {
+      daemon_id: ID,
+      tail: { type: "integer", minimum: 1, description: "Only its last lines." },
     },
-    defer: true,
-    annotations: { idempotentHint: true },
+    required: ["daemon_id"],
+    additionalProperties: false,
   },
-  {
-    name: "DaemonOutput",
-    op: "daemon_output",
-    description: "Read the output of a background unit, also after its end.",
-    input: {
-      type: "object",
-      properties: {
-        daemon_id: ID,
-        tail: { type: "integer", minimum: 1, description: "Only its last lines." },
-      },
-      required: ["daemon_id"],
-      additionalProperties: false,
-    },
-    maxResult: 70_000,
-    defer: true,
-    annotations: { readOnlyHint: true, idempotentHint: true },
-  },
-];
+  maxResult: 70_000,
+  defer: true,
+  annotations: { readOnlyHint: true, idempotentHint: true },
+} as const satisfies ToolDef;
 
 /** Seed `daemon`: a write of `{op, …}` is one operation, a read lists the units as JSON. */
 export default definePlugin({
@@ -69,11 +69,11 @@ export default definePlugin({
   needs: ["units"],
   devices: {
     "/dev/daemons": {
-      tools: TOOLS,
+      tools: [DAEMON_LIST, DAEMON_STOP, DAEMON_OUTPUT],
       factory: (_subpath, _flags, context) =>
         new AnswerFile({
           device: "/dev/daemons",
-          answer: (request) => answer(request, unitsOf(context)),
+          answer: async (text) => answerRequest("/dev/daemons", text, operationsOf(unitsOf(context))),
           content: async () =>
             `${JSON.stringify(await unitsOf(context).list({ terminal: true }), null, 2)}\n`,
         }),
@@ -81,28 +81,18 @@ export default definePlugin({
   },
 });
 
-async function answer(text: string, units: Units): Promise<string> {
-  const request = parse(text);
-  switch (request.op) {
-    case "daemon_list": {
-      const kind = DAEMON_KINDS.find((one) => one === request.kind);
-      if (request.kind !== undefined && kind === undefined) {
-        throw invalid(`kind must be one of ${DAEMON_KINDS.join(", ")}, not ${JSON.stringify(request.kind)}`);
-      }
-      const found = await units.list({ kind, terminal: request.include_terminal === true });
+function operationsOf(units: Units): Operation[] {
+  return [
+    operation(DAEMON_LIST, async ({ kind, include_terminal = false }) => {
+      const found = await units.list({ kind, terminal: include_terminal });
       return found.length === 0 ? "no daemons" : found.map(listed).join("\n");
-    }
-    case "daemon_stop":
-      return stop(idOf(request), units);
-    case "daemon_output": {
-      const { snapshot, text: output } = await units.output(idOf(request));
-      return `${listed(snapshot)}\n---\n${lastLines(output, request.tail)}`;
-    }
-    default:
-      throw invalid(
-        `op must be daemon_list, daemon_stop or daemon_output, not ${JSON.stringify(request.op)}`,
-      );
-  }
+    }),
+    operation(DAEMON_STOP, ({ daemon_id }) => stop(daemon_id, units)),
+    operation(DAEMON_OUTPUT, async ({ daemon_id, tail }) => {
+      const { snapshot, text } = await units.output(daemon_id);
+      return `${listed(snapshot)}\n---\n${tail === undefined ? text : lastLines(text, tail)}`;
+    }),
+  ];
 }
 
 /** A unit that has ended already is no error: it is what was wanted. */
@@ -137,33 +127,8 @@ function extras(snapshot: DaemonSnapshot): string {
   }
 }
 
-function lastLines(text: string, tail: unknown): string {
-  if (tail === undefined) return text;
-  if (typeof tail !== "number" || !Number.isInteger(tail) || tail < 1)
-    throw invalid(`tail must be a whole number of at least 1, not ${JSON.stringify(tail)}`);
-  return text.replace(/\n$/, "").split("\n").slice(-tail).join("\n");
-}
-
-function idOf({ daemon_id: id }: Record<string, unknown>): string {
-  if (typeof id === "string" && id !== "") return id;
-  throw invalid("expected the id of a unit in daemon_id");
-}
-
-function parse(text: string): Record<string, unknown> {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (cause) {
-    throw new SyscallError("INVALID", '/dev/daemons: expected JSON such as {"op": "daemon_list"}.', {
-      cause,
-    });
-  }
-  if (isObject(value)) return value;
-  throw invalid("expected a JSON object");
-}
-
-function invalid(what: string): SyscallError {
-  return new SyscallError("INVALID", `/dev/daemons: ${what}.`);
+function lastLines(text: string, count: number): string {
+  return text.replace(/\n$/, "").split("\n").slice(-count).join("\n");
 }
 
 function unitsOf({ units }: OpenContext): Units {

@@ -1,10 +1,10 @@
 /** The operations that are written to /dev/cron, and what a read then returns. */
 
 import { type JobInfo, type JobRequest, type LedgerRow, type Schedule, SyscallError } from "rnix/plugin";
-import { isObject, jsonObject } from "../_lib/json.ts";
+import { isObject } from "../_lib/json.ts";
+import { answerRequest } from "../_lib/operations.ts";
 
 type Input = Record<string, unknown>;
-type Operation = (input: Input, schedule: Schedule) => Promise<unknown>;
 
 /** Instants that `next` computes without a count. */
 const NEXT = 5;
@@ -12,7 +12,7 @@ const NEXT = 5;
 const ROWS = 20;
 
 /** Those of the command line return JSON, those of the tools text. */
-const OPERATIONS: Readonly<Record<string, Operation>> = {
+const OPERATIONS: Readonly<Record<string, (input: Input, schedule: Schedule) => Promise<unknown>>> = {
   CronCreate: create,
   CronList: async (_, schedule) => listText(await schedule.list()),
   CronDelete: async (input, schedule) => `The job ${(await schedule.remove(nameOf(input))).name} is removed.`,
@@ -44,14 +44,16 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
     }),
 };
 
-/** Runs the operation of this text. Fails with INVALID for anything else than `{"op": "…", …}`. */
+/** Runs the operation of this text. */
 export async function answer(text: string, schedule: Schedule): Promise<string> {
-  const expected = `{"op": "…", …} with one of ${Object.keys(OPERATIONS).join(", ")}`;
-  const { op, ...input } = jsonObject("/dev/cron", text, expected);
-  const run = typeof op === "string" && Object.hasOwn(OPERATIONS, op) ? OPERATIONS[op] : undefined;
-  if (!run) throw new SyscallError("INVALID", `/dev/cron: expected ${expected}, got ${text.slice(0, 100)}`);
-  const result = await run(input, schedule);
-  return typeof result === "string" ? result : JSON.stringify(result);
+  const operations = Object.entries(OPERATIONS).map(([op, run]) => {
+    const answered = async (input: Input): Promise<string> => {
+      const result = await run(input, schedule);
+      return typeof result === "string" ? result : JSON.stringify(result);
+    };
+    return [op, answered] as const;
+  });
+  return await answerRequest("/dev/cron", text, operations);
 }
 
 async function create(input: Input, schedule: Schedule): Promise<string> {

@@ -2,8 +2,7 @@
 
 import { join, resolve } from "node:path";
 import { type OpenContext, SyscallError } from "rnix/plugin";
-import { checkedInput } from "../_lib/checked-input.ts";
-import { jsonObject } from "../_lib/json.ts";
+import { answerRequest, operation } from "../_lib/operations.ts";
 import { replaceFile } from "./content/replace-file.ts";
 import { sizeText } from "./display.ts";
 import { edit } from "./edit/edit.ts";
@@ -14,29 +13,16 @@ import type { GrepRequest } from "./search/grep-search.ts";
 import { searches } from "./search/searches.ts";
 import { EDIT, GLOB, type GlobInput, GREP, type GrepInput, READ, WRITE, type WriteInput } from "./tools.ts";
 
-const EXPECTED =
-  'one operation as JSON such as {"op":"read","path":"README.md"} (a file\'s content is written to /dev/fs/<path>)';
-
 /** Runs the operation of this text, and returns what the model is shown. */
 export async function runOperation(text: string, context: OpenContext, signal: AbortSignal): Promise<string> {
-  const { op, ...input } = jsonObject("/dev/fs", text, EXPECTED);
   const confinement = new Confinement(context);
-  switch (op) {
-    case READ.op:
-      return read(confinement, checkedInput(READ, input), signal);
-    case WRITE.op:
-      return write(confinement, context, checkedInput(WRITE, input), signal);
-    case EDIT.op:
-      return edit(confinement, context, checkedInput(EDIT, input), signal);
-    case GLOB.op:
-      return glob(confinement, context, checkedInput(GLOB, input), signal);
-    case GREP.op:
-      return grep(confinement, context, checkedInput(GREP, input), signal);
-  }
-  throw new SyscallError(
-    "INVALID",
-    `/dev/fs: expected op read, write, edit, glob or grep, got ${JSON.stringify(op)}.`,
-  );
+  return await answerRequest("/dev/fs", text, [
+    operation(READ, (input) => read(confinement, input, signal)),
+    operation(WRITE, (input) => write(confinement, context, input, signal)),
+    operation(EDIT, (input) => edit(confinement, context, input, signal)),
+    operation(GLOB, (input) => glob(confinement, context, input, signal)),
+    operation(GREP, (input) => grep(confinement, context, input, signal)),
+  ]);
 }
 
 /** Writes a whole file (tool Write): creates or replaces it, and returns a line about it. */

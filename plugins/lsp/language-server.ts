@@ -166,26 +166,18 @@ export class LanguageServer {
 
   async #ask<T>(method: string, params: object, limitMs: number, signal: AbortSignal): Promise<T> {
     throwIfAborted(signal);
-    const { promise: stopped, reject } = Promise.withResolvers<never>();
-    const timer = setTimeout(
-      () =>
-        reject(
-          new SyscallError(
-            "TIMEOUT",
-            `${this.kind.name} did not answer ${method} within ${limitMs / 1_000} s.`,
-          ),
-        ),
-      limitMs,
-    );
-    const abort = (): void => reject(signal.reason);
-    signal.addEventListener("abort", abort, { once: true });
-    const check = (): void => {
-      if (this.end !== undefined) reject(this.#hasEnded(this.end));
-    };
-    this.#listeners.add(check);
-    check();
+    let isAnswered = false;
     try {
-      return await Promise.race([this.#connection.rpc.sendRequest<T>(method, params), stopped]);
+      const answer = this.#connection.rpc.sendRequest<T>(method, params).finally(() => {
+        isAnswered = true;
+        this.#changed();
+      });
+      // It fails when the program ends, which the wait below sees first.
+      answer.catch(() => undefined);
+      await this.#until(() => isAnswered, limitMs, signal);
+      if (isAnswered || this.end !== undefined) return await answer;
+      const message = `${this.kind.name} did not answer ${method} within ${limitMs / 1_000} s.`;
+      throw new SyscallError("TIMEOUT", message);
     } catch (thrown) {
       throwIfAborted(signal);
       // A write fails before the end of the program is known.
@@ -197,10 +189,6 @@ export class LanguageServer {
           cause: thrown,
         });
       throw thrown;
-    } finally {
-      clearTimeout(timer);
-      this.#listeners.delete(check);
-      signal.removeEventListener("abort", abort);
     }
   }
 

@@ -3,7 +3,7 @@
 import { realpath } from "node:fs/promises";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { type LSPMeta, type OpenContext, SyscallError } from "rnix/plugin";
+import { type FromSchema, type LSPMeta, type OpenContext, SyscallError } from "rnix/plugin";
 import type {
   CallHierarchyIncomingCall,
   CallHierarchyItem,
@@ -14,29 +14,18 @@ import type {
   LocationLink,
   SymbolInformation,
 } from "vscode-languageserver-protocol";
-import { z } from "zod";
 import { AnswerFile } from "../_lib/answer-file.ts";
-import { checkedInput } from "../_lib/checked-input.ts";
-import { jsonObject } from "../_lib/json.ts";
+import { answerRequest, operation } from "../_lib/operations.ts";
 import type { LanguageServer } from "./language-server.ts";
 import { ResultText } from "./result-text.ts";
 import { MAX_FAILURES, ServerPool } from "./server-pool.ts";
-import { isServed, rootOf, ServerSettings, serverOf } from "./servers.ts";
+import { isServed, rootOf, serverOf, serversOf } from "./servers.ts";
 import { LSP, type Operation } from "./tools.ts";
 
 /** Of all runs of this daemon. */
 const pool = new ServerPool(() => performance.now());
 
-const Settings = z.object({ servers: ServerSettings.optional() });
-
-interface Request {
-  operation: Operation;
-  file: string;
-  line?: number;
-  character?: number;
-  symbol?: string;
-  query?: string;
-}
+type Request = FromSchema<(typeof LSP)["input"]>;
 
 /** Opens /dev/lsp, which answers `{"op": "lsp", "operation": …}`. */
 export function openLsp(subpath: string, context: OpenContext): AnswerFile {
@@ -44,27 +33,25 @@ export function openLsp(subpath: string, context: OpenContext): AnswerFile {
     throw new SyscallError("NOT_FOUND", `/dev/lsp has no ${subpath}. Write a request to /dev/lsp.`);
   return new AnswerFile({
     device: "/dev/lsp",
-    async answer(text, signal) {
-      const { op, ...input } = jsonObject("/dev/lsp", text);
-      if (op !== LSP.op)
-        throw new SyscallError("INVALID", `/dev/lsp: expected the op lsp, got ${JSON.stringify(op)}.`);
-      const request = checkedInput(LSP, input);
-      const file = await permitted(request.file, context);
-      const { servers = {} } = Settings.parse(context.config ?? {});
-      const kind = serverOf(file, servers);
-      const server = await pool.use(
-        kind,
-        rootOf(file, kind, await realpath(context.project.dir)),
-        context,
-        signal,
-      );
-      await listServer(server, context);
-      const lines = await server.show(file, signal);
-      const answer = await OPERATIONS[request.operation]({ request, file, lines, server, context, signal });
-      pool.succeeded(server);
-      return answer === "" ? `${kind.name} found nothing.` : answer;
-    },
+    answer: (text, signal) =>
+      answerRequest("/dev/lsp", text, [operation(LSP, (request) => answer(request, context, signal))]),
   });
+}
+
+async function answer(request: Request, context: OpenContext, signal: AbortSignal): Promise<string> {
+  const file = await permitted(request.file, context);
+  const kind = serverOf(file, serversOf(context));
+  const server = await pool.use(
+    kind,
+    rootOf(file, kind, await realpath(context.project.dir)),
+    context,
+    signal,
+  );
+  await listServer(server, context);
+  const lines = await server.show(file, signal);
+  const text = await OPERATIONS[request.operation]({ request, file, lines, server, context, signal });
+  pool.succeeded(server);
+  return text === "" ? `${kind.name} found nothing.` : text;
 }
 
 /** Files of one step whose problems are asked for. */
@@ -76,7 +63,7 @@ export async function newProblems(
   context: OpenContext,
   signal: AbortSignal,
 ): Promise<string | null> {
-  const { servers = {} } = Settings.parse(context.config ?? {});
+  const servers = serversOf(context);
   const project = await realpath(context.project.dir);
   const texts: string[] = [];
   for (const changed of files.filter((file) => isServed(file, servers)).slice(0, MAX_CHANGED)) {
@@ -118,68 +105,50 @@ const OPERATIONS: Readonly<Record<Operation, (asked: Asked) => Promise<string>>>
   goToImplementation: (asked) => locations("textDocument/implementation", asked),
   findReferences: (asked) =>
     locations("textDocument/references", asked, { context: { includeDeclaration: true } }),
-  async hover(asked) {
-    const found = await asked.server.request<Hover | null>(
-      "textDocument/hover",
-      position(asked),
-      asked.signal,
-    );
-    return textOf(asked).hover(found);
-  },
+  hover: async (asked) =>
+    textOf(asked).hover(await ask<Hover | null>(asked, "textDocument/hover", position(asked))),
   async documentSymbol(asked) {
     const params = { textDocument: document(asked) };
-    const found = await asked.server.request<(DocumentSymbol | SymbolInformation)[] | null>(
-      "textDocument/documentSymbol",
-      params,
-      asked.signal,
+    return textOf(asked).symbols(
+      await ask<(DocumentSymbol | SymbolInformation)[] | null>(asked, "textDocument/documentSymbol", params),
     );
-    return textOf(asked).symbols(found);
   },
   async workspaceSymbol(asked) {
     const { query } = asked.request;
     if (query === undefined)
       throw new SyscallError("INVALID", "workspaceSymbol needs `query`, a part of the name.");
-    const found = await asked.server.request<SymbolInformation[] | null>(
-      "workspace/symbol",
-      { query },
-      asked.signal,
-    );
-    return textOf(asked).symbols(found);
+    return textOf(asked).symbols(await ask<SymbolInformation[] | null>(asked, "workspace/symbol", { query }));
   },
   prepareCallHierarchy: async (asked) => textOf(asked).items(await callItems(asked)),
-  async incomingCalls(asked) {
-    const calls = await eachItem<CallHierarchyIncomingCall>("callHierarchy/incomingCalls", asked);
-    return textOf(asked).incoming(calls);
-  },
-  async outgoingCalls(asked) {
-    const calls = await eachItem<CallHierarchyOutgoingCall>("callHierarchy/outgoingCalls", asked);
-    return textOf(asked).outgoing(calls);
-  },
+  incomingCalls: async (asked) =>
+    textOf(asked).incoming(await eachItem<CallHierarchyIncomingCall>("callHierarchy/incomingCalls", asked)),
+  outgoingCalls: async (asked) =>
+    textOf(asked).outgoing(await eachItem<CallHierarchyOutgoingCall>("callHierarchy/outgoingCalls", asked)),
   async diagnostics(asked) {
     return textOf(asked).diagnostics(asked.file, await asked.server.diagnostics(asked.file, asked.signal));
   },
 };
 
 async function locations(method: string, asked: Asked, more: object = {}): Promise<string> {
-  const found = await asked.server.request<Location | (Location | LocationLink)[] | null>(
-    method,
-    { ...position(asked), ...more },
-    asked.signal,
+  const params = { ...position(asked), ...more };
+  return await textOf(asked).locations(
+    await ask<Location | (Location | LocationLink)[] | null>(asked, method, params),
   );
-  return await textOf(asked).locations(found);
+}
+
+function ask<T>({ server, signal }: Asked, method: string, params: object): Promise<T> {
+  return server.request<T>(method, params, signal);
 }
 
 async function callItems(asked: Asked): Promise<CallHierarchyItem[]> {
   const method = "textDocument/prepareCallHierarchy";
-  return (
-    (await asked.server.request<CallHierarchyItem[] | null>(method, position(asked), asked.signal)) ?? []
-  );
+  return (await ask<CallHierarchyItem[] | null>(asked, method, position(asked))) ?? [];
 }
 
 async function eachItem<T>(method: string, asked: Asked): Promise<T[]> {
   const found: T[] = [];
   for (const item of await callItems(asked))
-    found.push(...((await asked.server.request<T[] | null>(method, { item }, asked.signal)) ?? []));
+    found.push(...((await ask<T[] | null>(asked, method, { item })) ?? []));
   return found;
 }
 

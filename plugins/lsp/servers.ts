@@ -2,7 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { dirname, extname, join } from "node:path";
-import { SyscallError } from "rnix/plugin";
+import { type OpenContext, SyscallError } from "rnix/plugin";
 import { z } from "zod";
 
 export interface ServerKind {
@@ -104,22 +104,32 @@ const KNOWN: readonly ServerKind[] = [
   },
 ];
 
-/** The setting `servers`. The kernel has checked it by the schema in settings.ts. */
-export const ServerSettings = z.record(
-  z.string(),
-  z.union([
-    z.literal(false),
-    z.object({
-      command: z.array(z.string()).optional(),
-      languages: z.record(z.string(), z.string()).optional(),
-      roots: z.array(z.string()).optional(),
-      options: z.record(z.string(), z.unknown()).optional(),
-    }),
-  ]),
-);
+/** The kernel has checked it by the schema in index.ts. */
+const Settings = z.object({
+  servers: z
+    .record(
+      z.string(),
+      z.union([
+        z.literal(false),
+        z.object({
+          command: z.array(z.string()).optional(),
+          languages: z.record(z.string(), z.string()).optional(),
+          roots: z.array(z.string()).optional(),
+          options: z.record(z.string(), z.unknown()).optional(),
+        }),
+      ]),
+    )
+    .default({}),
+});
+type Servers = z.infer<typeof Settings>["servers"];
+
+/** The setting `servers`. */
+export function serversOf({ config }: OpenContext): Servers {
+  return Settings.parse(config ?? {}).servers;
+}
 
 /** The server of a file. Fails with UNAVAILABLE where no server is known for its extension. */
-export function serverOf(file: string, servers: z.infer<typeof ServerSettings>): ServerKind {
+export function serverOf(file: string, servers: Servers): ServerKind {
   const extension = extname(file);
   const own = Object.entries(servers).flatMap(([name, given]) => {
     if (given === false) return [];
@@ -145,7 +155,7 @@ export function serverOf(file: string, servers: z.infer<typeof ServerSettings>):
 }
 
 /** Whether a server is known for the file. */
-export function isServed(file: string, servers: z.infer<typeof ServerSettings>): boolean {
+export function isServed(file: string, servers: Servers): boolean {
   try {
     return serverOf(file, servers) !== undefined;
   } catch (thrown) {

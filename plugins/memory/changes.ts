@@ -1,14 +1,30 @@
 /** The devices that change memory: /dev/memory/commit and /dev/memory/profile. */
 
-import { type OpenContext, SyscallError } from "rnix/plugin";
+import { type FromSchema, type OpenContext, SyscallError } from "rnix/plugin";
 import type { Answers } from "../_lib/answer-file.ts";
+import { checkedInput } from "../_lib/checked-input.ts";
+import { jsonObject } from "../_lib/json.ts";
 import { type Change, Memory } from "./memory.ts";
 import { newestThatFit } from "./prompt-part.ts";
-import { Request } from "./request.ts";
 import { type MemoryScope, SCOPES, TARGETS, type Target } from "./scopes.ts";
 import { changeText, scopeDocument, scopeText } from "./texts.ts";
 
-const ACTIONS = ["add", "replace", "remove", "snapshot", "capacity"] as const;
+/** What a tool or a command of a person writes. */
+const REQUEST = {
+  type: "object",
+  properties: {
+    action: { type: "string", enum: ["add", "replace", "remove", "snapshot", "capacity", "show"] },
+    target: { type: "string", enum: TARGETS },
+    global: { type: "boolean" },
+    profile: { type: "boolean" },
+    content: { type: "string" },
+    old: { type: "string" },
+    new: { type: "string" },
+    as: { type: "string" },
+  },
+  required: ["action"],
+} as const;
+type Request = FromSchema<typeof REQUEST>;
 
 export const COMMIT = "/dev/memory/commit";
 export const PROFILE = "/dev/memory/profile";
@@ -21,16 +37,16 @@ export function changes(device: string, target: Target | undefined, context: Ope
     device,
     content: (signal) => textOf(memory, all, signal),
     async answer(text, signal) {
-      const request = new Request(device, text);
-      const isText = request.text("as") === "text";
+      const request = checkedInput({ name: device, input: REQUEST }, jsonObject(device, text));
+      const { action } = request;
+      const isText = request.as === "text";
+      const named = scopeNamed(request, context, target);
       // The command `rnix memory show`.
-      if (request.text("action") === "show") {
-        const named = scopeNamed(request, context, target);
+      if (action === "show") {
         const scopes = named ? [named] : all;
         return isText ? textOf(memory, scopes, signal) : jsonOf(memory, scopes, signal);
       }
-      const action = request.oneOf("action", ACTIONS);
-      const scope = scopeNamed(request, context, target) ?? SCOPES[target ?? "memory"];
+      const scope = named ?? SCOPES[target ?? "memory"];
       if (action === "snapshot" || action === "capacity") {
         return JSON.stringify(await documentOf(memory, scope, action === "snapshot", signal), null, 1);
       }
@@ -49,36 +65,34 @@ async function changed(
   request: Request,
   signal: AbortSignal,
 ): Promise<Change> {
-  if (action === "add") return memory.add(scope, request.needed("content", "the text to remember"), signal);
-  const old = request.text("old") ?? request.text("content");
-  if (old === undefined || old.trim() === "") {
-    throw new SyscallError(
-      "INVALID",
-      `${action}: old is missing: the id of an entry, its text or a part of it.`,
-    );
-  }
-  if (action === "remove") return memory.remove(scope, old, signal);
-  return memory.replace(scope, old, request.text("new") ?? request.needed("content", "the new text"), signal);
+  const { content, old = content, new: replacement = content } = request;
+  if (action === "add") return memory.add(scope, needed("content", content, "the text to remember"), signal);
+  const entry = needed("old", old, "the id of an entry, its text or a part of it");
+  if (action === "remove") return memory.remove(scope, entry, signal);
+  return memory.replace(scope, entry, needed("new", replacement, "the new text"), signal);
+}
+
+function needed(name: string, text: string | undefined, what: string): string {
+  if (text !== undefined && text.trim() !== "") return text;
+  throw new SyscallError("INVALID", `${name} is missing: ${what}.`);
 }
 
 /** undefined: the request names none. The commands of a person name the others by flags. */
 function scopeNamed(
-  request: Request,
+  { global, profile, target }: Request,
   { process }: OpenContext,
   only: Target | undefined,
 ): MemoryScope | undefined {
   if (only !== undefined) return SCOPES[only];
-  if (request.flag("global")) return SCOPES.global_memory;
-  const isProfile = request.flag("profile") || request.text("target") === "profile";
-  if (isProfile && !process.operator) {
+  if (global) return SCOPES.global_memory;
+  const named = profile ? "profile" : target;
+  if (named === "profile" && !process.operator) {
     throw new SyscallError(
       "PERMISSION",
       `${COMMIT}: a run changes the profile by ${PROFILE} (MemoryProfile).`,
     );
   }
-  if (isProfile) return SCOPES.profile;
-  if (request.text("target") === undefined) return undefined;
-  return SCOPES[request.oneOf("target", ["memory", "global_memory"])];
+  return named && SCOPES[named];
 }
 
 async function textOf(memory: Memory, scopes: readonly MemoryScope[], signal: AbortSignal): Promise<string> {

@@ -1,18 +1,35 @@
 /** /dev/memory/recall: searches entries and the conversations of past runs. */
 
-import { type OpenContext, type Search, type SearchHit, SyscallError } from "rnix/plugin";
+import { type FromSchema, type OpenContext, type Search, type SearchHit, SyscallError } from "rnix/plugin";
 import type { Answers } from "../_lib/answer-file.ts";
+import { checkedInput } from "../_lib/checked-input.ts";
+import { jsonObject } from "../_lib/json.ts";
 import { hashOf } from "./entry-file.ts";
 import { Memory, type MemoryEntry, type ScopeContent } from "./memory.ts";
-import { Request } from "./request.ts";
 import { withoutHidden } from "./scan/hidden.ts";
 import { SCOPES, TARGETS } from "./scopes.ts";
 import { type Recalled, type RecalledRun, recallText, type Summary } from "./texts.ts";
 
 const RECALL = "/dev/memory/recall";
 
+const REQUEST = {
+  type: "object",
+  properties: {
+    query: { type: "string" },
+    max_results: { type: "integer", minimum: 1, maximum: 100 },
+    summarize: { type: "boolean" },
+    agent: { type: "string" },
+    since: { type: "string" },
+    until: { type: "string" },
+    project: { type: "string" },
+    as: { type: "string" },
+  },
+  required: ["query"],
+} as const;
+
 const COLLECTION = "entries";
-const MAX_RESULTS = 100;
+/** Results without `max_results`. */
+const RESULTS = 20;
 /** Several steps of one run are one result, so more hits are asked for. */
 const HITS_PER_RESULT = 5;
 const MAX_HITS = 1_000;
@@ -25,11 +42,12 @@ export function recall(context: OpenContext): Answers {
   return {
     device: RECALL,
     async answer(text, signal) {
-      const request = new Request(RECALL, text);
-      const query = request.needed("query", "the words to search for");
-      const { results, pending } = await find(context, query, request, signal);
-      const summary = request.flag("summarize") ? await summaryOf(context, query, results) : {};
-      if (request.text("as") === "text") return recallText(results, pending, summary);
+      const request = checkedInput({ name: RECALL, input: REQUEST }, jsonObject(RECALL, text));
+      if (request.query.trim() === "")
+        throw new SyscallError("INVALID", `${RECALL}: query is missing: the words to search for.`);
+      const { results, pending } = await find(context, request, signal);
+      const summary = request.summarize ? await summaryOf(context, request.query, results) : {};
+      if (request.as === "text") return recallText(results, pending, summary);
       return JSON.stringify({ results, pending, ...summary }, null, 1);
     },
   };
@@ -37,8 +55,7 @@ export function recall(context: OpenContext): Answers {
 
 async function find(
   context: OpenContext,
-  query: string,
-  request: Request,
+  request: FromSchema<typeof REQUEST>,
   signal: AbortSignal,
 ): Promise<{ results: Recalled[]; pending: number }> {
   const { search } = context;
@@ -46,12 +63,12 @@ async function find(
     throw new SyscallError("UNAVAILABLE", `${RECALL}: nothing can be searched here (no search service).`);
   const memory = new Memory(context);
   const now = Date.now();
-  const limit = request.count("max_results", 20, MAX_RESULTS);
-  const project = projectOf(request.text("project"), memory, context);
+  const { query, agent, since, until, max_results: limit = RESULTS } = request;
+  const project = projectOf(request.project, memory, context);
   const filters = {
-    agent: request.text("agent"),
-    since_ms: momentOf("since", request.text("since"), now),
-    until_ms: momentOf("until", request.text("until"), now),
+    agent,
+    since_ms: momentOf("since", since, now),
+    until_ms: momentOf("until", until, now),
   };
   const known = new Map<string, ScopeContent>();
   for (const target of TARGETS) {

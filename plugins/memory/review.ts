@@ -2,14 +2,20 @@
 
 import { type OpenContext, SyscallError } from "rnix/plugin";
 import type { Answers } from "../_lib/answer-file.ts";
+import { checkedInput } from "../_lib/checked-input.ts";
+import { jsonObject } from "../_lib/json.ts";
 import { FOREIGN, Memory, type MemoryEntry } from "./memory.ts";
 import { own } from "./ownership.ts";
-import { Request } from "./request.ts";
 import { decide, type Waiting, waitingOf } from "./review-list.ts";
 import { type MemoryScope, SCOPES, TARGETS } from "./scopes.ts";
 import { reviewText, shortUuid, type Waits } from "./texts.ts";
 
 export const REVIEW = "/dev/memory/review";
+
+const REQUEST = {
+  type: "object",
+  properties: { approve: { type: "string" }, reject: { type: "string" }, as: { type: "string" } },
+} as const;
 
 /** An entry in a file of memory that is held back, or one that waits outside of it. */
 type Item = Waits & { scope: MemoryScope; entry?: MemoryEntry; waiting?: Waiting };
@@ -23,10 +29,11 @@ export function review(context: OpenContext): Answers {
     device: REVIEW,
     content: list,
     async answer(text, signal) {
-      const request = new Request(REVIEW, text);
+      const request = checkedInput({ name: REVIEW, input: REQUEST }, jsonObject(REVIEW, text));
+      const isText = request.as === "text";
       const items = await itemsOf(memory, context, signal);
-      const approve = chosen(items, request.text("approve"));
-      const reject = chosen(items, request.text("reject"));
+      const approve = chosen(items, request.approve);
+      const reject = chosen(items, request.reject);
       if (approve.length + reject.length > 0) {
         // Outside of its file an entry is added now; in it, the approval alone counts.
         for (const { waiting, scope } of approve) if (waiting) await memory.approve(scope, waiting, signal);
@@ -38,11 +45,11 @@ export function review(context: OpenContext): Answers {
         const isOwn = (await itemsOf(memory, context, signal)).every(({ why }) => why !== FOREIGN);
         const wasForeign = [...approve, ...reject].some(({ why }) => why === FOREIGN);
         if (wasForeign && isOwn) await own(memory.store, context.project.dir, signal);
-        if (request.text("as") !== "text")
+        if (!isText)
           return JSON.stringify({ approved: approve.map(idOf), rejected: reject.map(idOf) }, null, 1);
         return `Approved ${approve.length}, removed ${reject.length}.`;
       }
-      return request.text("as") === "text" ? list(signal) : JSON.stringify(items.map(documentOf), null, 1);
+      return isText ? list(signal) : JSON.stringify(items.map(documentOf), null, 1);
     },
   };
 }

@@ -2,9 +2,10 @@
 
 import { definePlugin, type OpenContext, type Store, SyscallError } from "rnix/plugin";
 import { AnswerFile } from "../_lib/answer-file.ts";
+import { jsonObject } from "../_lib/json.ts";
 import {
+  checkRequest,
   invalid,
-  parseRequest,
   readSkillFile,
   SKILL_MANAGE,
   type SkillRequest,
@@ -40,7 +41,10 @@ class WrittenSkills {
 
   /** Answers one request. */
   async answer(text: string): Promise<string> {
-    const request = parseRequest(text);
+    const { op: _, ...input } = jsonObject("SkillManage", text);
+    const { checkedInput } = await import("../_lib/checked-input.ts");
+    const request = checkedInput(SKILL_MANAGE, input);
+    checkRequest(request);
     const answer = await this.#do(request);
     this.#context.progress(`${request.name}: ${request.action}`);
     return answer;

@@ -1,9 +1,8 @@
 /** The tool SkillManage: its definition, and how its input becomes a SKILL.md. */
 
-import { SyscallError, type ToolDef } from "rnix/plugin";
-import { jsonObject } from "../_lib/json.ts";
+import { type FromSchema, SyscallError, type ToolDef } from "rnix/plugin";
 
-export const SKILL_MANAGE: ToolDef = {
+export const SKILL_MANAGE = {
   name: "SkillManage",
   description:
     "Write a skill for later runs: instructions for work that you had to find out how to do. It is used once the user has trusted it. patch and delete change skills that agents have written.",
@@ -23,15 +22,9 @@ export const SKILL_MANAGE: ToolDef = {
   defer: true,
   lasting: true,
   annotations: { destructiveHint: false, openWorldHint: false },
-};
+} as const satisfies ToolDef;
 
-export interface SkillRequest {
-  action: "create" | "patch" | "delete";
-  name: string;
-  description?: string;
-  allowed_tools?: string;
-  body?: string;
-}
+export type SkillRequest = FromSchema<(typeof SKILL_MANAGE)["input"]>;
 
 /** What of a skill an agent decides. */
 interface SkillText {
@@ -54,32 +47,19 @@ const LIMITS: Readonly<Record<keyof SkillText, number>> = {
   body: 64 * 1024,
 };
 
-/** A raw write is checked as a call of the tool is. Fails with INVALID. */
-export function parseRequest(text: string): SkillRequest {
-  const { action, name, description, allowed_tools, body } = jsonObject("SkillManage", text);
-  if (action !== "create" && action !== "patch" && action !== "delete")
-    throw invalid(`action: expected create, patch or delete, got ${JSON.stringify(action)}`);
-  if (typeof name !== "string" || !NAME.test(name) || name.length > MAX_NAME)
+/** What the schema does not say. Fails with INVALID. */
+export function checkRequest({ action: _, name, ...texts }: SkillRequest): void {
+  if (!NAME.test(name) || name.length > MAX_NAME)
     throw invalid(
       `name: expected at most ${MAX_NAME} lowercase letters, digits and single hyphens, such as "release-notes"; got ${JSON.stringify(name)}`,
     );
-  return {
-    action,
-    name,
-    ...optional("description", description),
-    ...optional("allowed_tools", allowed_tools),
-    ...optional("body", body),
-  };
-}
-
-function optional(key: keyof SkillText, value: unknown): Partial<SkillText> {
-  if (value === undefined) return {};
-  if (typeof value !== "string") throw invalid(`${key}: expected a text, got ${JSON.stringify(value)}`);
-  if (value.length > LIMITS[key])
-    throw invalid(`${key}: expected at most ${LIMITS[key]} characters, got ${value.length}`);
-  requireVisible(key, value);
-  if (key !== "body" && value.includes("\n")) throw invalid(`${key}: expected one line`);
-  return { [key]: value };
+  for (const key of ["description", "allowed_tools", "body"] as const) {
+    const text = texts[key] ?? "";
+    if (text.length > LIMITS[key])
+      throw invalid(`${key}: expected at most ${LIMITS[key]} characters, got ${text.length}`);
+    requireVisible(key, text);
+    if (key !== "body" && text.includes("\n")) throw invalid(`${key}: expected one line`);
+  }
 }
 
 /** The SKILL.md. Its front matter names the run that wrote it, for the user who decides. */

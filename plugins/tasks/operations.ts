@@ -1,9 +1,8 @@
 /** The operations that are written to /dev/tasks. A read without a write returns the tasks as JSON. */
 
-import { type ChecklistItem, type OpenContext, type Store, SyscallError } from "rnix/plugin";
+import { type ChecklistItem, type FromSchema, type OpenContext, type Store, SyscallError } from "rnix/plugin";
 import { AnswerFile } from "../_lib/answer-file.ts";
-import { checkedInput } from "../_lib/checked-input.ts";
-import { jsonObject } from "../_lib/json.ts";
+import { answerRequest, type Operation, operation } from "../_lib/operations.ts";
 import {
   type Author,
   blocks,
@@ -24,57 +23,47 @@ export function openTasks(subpath: string, context: OpenContext): AnswerFile {
   return new AnswerFile({
     device: `/dev/tasks${subpath}`,
     content: () => documentOf(subpath, context),
-    async answer(text) {
-      const { op, ...input } = text.trim() === "" ? {} : jsonObject("/dev/tasks", text);
-      return op === undefined ? documentOf(subpath, context) : run(op, input, context);
-    },
+    answer: async (text) =>
+      text.trim() === "" || text.trim() === "{}"
+        ? documentOf(subpath, context)
+        : answerRequest("/dev/tasks", text, operationsOf(context)),
   });
 }
 
-async function run(op: unknown, input: Record<string, unknown>, context: OpenContext): Promise<string> {
-  switch (op) {
-    case TASK_CREATE.op: {
-      const { blocked_by, blocks, ...given } = checkedInput(TASK_CREATE, input);
+function operationsOf(context: OpenContext): Operation[] {
+  return [
+    operation(TASK_CREATE, async ({ blocked_by, blocks, ...given }) => {
       const wanted = { ...given, blocked_by: numbers(blocked_by), blocks: numbers(blocks) };
       const { list, task } = await changeList(context, (before) =>
         created(before, wanted, authorOf(context)),
       );
       context.checklist(checklistOf(list));
       return `Created: ${taskLine(list, task)}`;
-    }
-    case TASK_UPDATE.op: {
+    }),
+    operation(TASK_UPDATE, async (input) => {
       const change = taskChange(input);
       const { list, task } = await changeList(context, (before) =>
         updated(before, change, authorOf(context)),
       );
       context.checklist(checklistOf(list));
       return task === null ? `Task ${change.id} is deleted.` : updatedText(list, task.id);
-    }
-    case TASK_LIST.op: {
-      const { status } = checkedInput(TASK_LIST, input);
+    }),
+    operation(TASK_LIST, async ({ status }) => {
       const list = await readList(context);
       return listText(
         list,
         list.tasks.filter((task) => status === undefined || task.status === status),
       );
-    }
-    case TASK_GET.op: {
-      const { id } = checkedInput(TASK_GET, input);
+    }),
+    operation(TASK_GET, async ({ id }) => {
       const list = await readList(context);
       return taskText(list, found(list, Number(id)));
-    }
-  }
-  throw new SyscallError(
-    "INVALID",
-    `/dev/tasks: expected op task_create, task_update, task_list or task_get, got ${JSON.stringify(op)}.`,
-  );
+    }),
+  ];
 }
 
-function taskChange(input: Record<string, unknown>): TaskChange {
-  const { id, add_blocked_by, remove_blocked_by, add_blocks, remove_blocks, ...given } = checkedInput(
-    TASK_UPDATE,
-    input,
-  );
+function taskChange(input: FromSchema<(typeof TASK_UPDATE)["input"]>): TaskChange {
+  const { id, add_blocked_by, remove_blocked_by, add_blocks, remove_blocks, ...given } = input;
   return {
     ...given,
     id: Number(id),

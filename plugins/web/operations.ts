@@ -3,7 +3,7 @@
 import { type OpenContext, SyscallError, untrustedBlocks } from "rnix/plugin";
 import { AnswerFile } from "../_lib/answer-file.ts";
 import { checkedInput } from "../_lib/checked-input.ts";
-import { jsonObject } from "../_lib/json.ts";
+import { answerRequest, operation } from "../_lib/operations.ts";
 import { fetchPage, type Network } from "./fetch-page.ts";
 import { readPage } from "./page-reader.ts";
 import type { PageText } from "./page-text.ts";
@@ -74,16 +74,11 @@ export function openWeb(subpath: string, context: OpenContext): AnswerFile {
   return new AnswerFile({
     device: "/dev/web",
     answer: async (text, signal) => {
-      const { op, ...input } = jsonObject("/dev/web", text);
       const settings = checkedInput({ name: "plugins.web", input: SETTINGS }, context.config ?? {});
-      if (op === WEB_FETCH.op)
-        return await webFetch(checkedInput(WEB_FETCH, input), settings, context, signal);
-      if (op === WEB_SEARCH.op)
-        return await search(checkedInput(WEB_SEARCH, input), settings, context, signal);
-      throw new SyscallError(
-        "INVALID",
-        `/dev/web: expected the op web_fetch or web_search, got ${JSON.stringify(op)}.`,
-      );
+      return await answerRequest("/dev/web", text, [
+        operation(WEB_FETCH, (input) => webFetch(input, settings, context, signal)),
+        operation(WEB_SEARCH, (input) => search(input, settings, context, signal)),
+      ]);
     },
   });
 }
