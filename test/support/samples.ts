@@ -1,5 +1,5 @@
 import type { ListedProc } from "../../src/protocol/methods.ts";
-import { statusOf } from "../../src/server/records/run-selection.ts";
+import { statusOf } from "../../src/store/runs/run-row.ts";
 import type { ProcInfo } from "../../src/store/runs/schema.ts";
 
 /** A process that has just begun; `more` is what a test is about. */

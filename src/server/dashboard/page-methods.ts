@@ -4,12 +4,12 @@ import { z } from "zod";
 import type { ProcInfo } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { Uuid } from "../../protocol/fields.ts";
+import { statusOf } from "../../store/runs/run-row.ts";
 import type { Caller } from "../connection/connection.ts";
 import { call } from "../methods/call.ts";
 import { method } from "../methods/method.ts";
 import type { METHODS } from "../methods/method-table.ts";
 import { silentJobs } from "../methods/shared/silent-jobs.ts";
-import { statusOf } from "../records/run-selection.ts";
 import type { Services } from "../services.ts";
 
 const MAX_TEXT = 200;

@@ -2,7 +2,7 @@
 
 import { Listing } from "../../protocol/fields.ts";
 import type { ListedProc } from "../../protocol/methods.ts";
-import { isSelected } from "../records/run-selection.ts";
+import { matchesFilter } from "../../store/runs/run-row.ts";
 import { method } from "./method.ts";
 import { listedProc } from "./shared/listed-proc.ts";
 import { visibleTo } from "./shared/visible-runs.ts";
@@ -19,7 +19,7 @@ export const listAllProcs = method({
     const live = () => services.kernel.processes.listProcs();
     const isVisible = visibleTo(services);
     if (isVisible) {
-      const own = live().filter((info) => isVisible(info) && isSelected(info, query));
+      const own = live().filter((info) => isVisible(info) && matchesFilter(info, query));
       return { processes: own.map((info) => listedProc(services, info)), total: own.length, unreadable: [] };
     }
     const { runs, total, unreadable } = await services.history.list({ ...query, cwd, project, live });

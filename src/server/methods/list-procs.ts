@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { ProcInfo } from "../../kernel/types.ts";
 import { Listing } from "../../protocol/fields.ts";
 import type { ListedProc } from "../../protocol/methods.ts";
-import { isSelected } from "../records/run-selection.ts";
+import { matchesFilter } from "../../store/runs/run-row.ts";
 import type { Services } from "../services.ts";
 import { method } from "./method.ts";
 import { listedProc } from "./shared/listed-proc.ts";
@@ -47,6 +47,6 @@ async function ofProject(processes: ProcInfo[], request: Request, services: Serv
 function page(processes: ProcInfo[], { after = 0, limit, newest, ...request }: Request): ProcInfo[] {
   const { agent, status, verdict, since_ms, until_ms } = request;
   const selection = { agent, status, verdict, since_ms, until_ms };
-  const found = processes.filter((info) => info.pid > after && isSelected(info, selection));
+  const found = processes.filter((info) => info.pid > after && matchesFilter(info, selection));
   return newest ? found.slice(-(limit ?? found.length)) : found.slice(0, limit);
 }

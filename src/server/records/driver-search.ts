@@ -14,10 +14,10 @@ import {
 } from "../../plugin/index.ts";
 import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
 import { STEPS } from "../../store/runs/run-files.ts";
+import { matchesFilter } from "../../store/runs/run-row.ts";
 import type { DocumentTarget, IndexHit } from "../../store/search/requests.ts";
 import type { SearchIndex } from "../../store/search/search-index.ts";
 import type { History } from "./history.ts";
-import { isSelected } from "./run-selection.ts";
 
 const MAX_HITS = 1_000;
 const MAX_PUT_CHARS = 16 * 1024 * 1024;
@@ -164,8 +164,7 @@ export function driverHistory(history: History): HistoryService {
       for (const one of named.filter((name) => after === undefined || name > after)) {
         if (found.length >= limit) break;
         const run = await history.byUuid(one);
-        const isChild = filter.parent === undefined || run?.info.parent_uuid === filter.parent;
-        if (run && isChild && isSelected(run.info, filter)) found.push(runInfo(run.info));
+        if (run && matchesFilter(run.info, filter)) found.push(runInfo(run.info));
       }
       return found;
     },

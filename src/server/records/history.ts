@@ -8,18 +8,18 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { CollectedRun } from "../../store/runs/collected-runs.ts";
 import { UNITS } from "../../store/runs/run-files.ts";
 import type { RunFilter, RunLists, RunRow } from "../../store/runs/run-lists.ts";
+import { matchesFilter } from "../../store/runs/run-row.ts";
 import type { RunReader } from "../../store/runs/run-store.ts";
 import type { Wake } from "../../store/runs/schema.ts";
 import { asSuspended, asUnreadable, type CrashedRun, readCrashedRun } from "./crashed-run.ts";
 import type { Run } from "./recorded-run.ts";
-import { isSelected, type Selection } from "./run-selection.ts";
 import type { StepIndexes } from "./step-indexes.ts";
 
 /** Maximum states of crashed runs in memory. */
 const MAX_CRASHED_RUNS = 1000;
 
 /** The requested runs. */
-interface Listing extends Selection {
+interface Listing extends Omit<RunFilter, "parent" | "pid"> {
   cwd?: string;
   /** A PID: they only grow. */
   after?: number;
@@ -119,7 +119,9 @@ export class History {
       const ended = held.has(uuid) || cutOff.has(uuid) ? undefined : await this.byUuid(uuid, cwd);
       if (ended) cutOff.set(uuid, ended.info);
     }
-    const known = [...new Map([...cutOff, ...held]).values()].filter((info) => isSelected(info, selection));
+    const known = [...new Map([...cutOff, ...held]).values()].filter((info) =>
+      matchesFilter(info, selection),
+    );
     const infos = new Map(known.map((info) => [info.uuid, info]));
     const left: ListEntry[] = known.filter(({ pid }) => pid > after).map(({ pid, uuid }) => ({ pid, uuid }));
     for (const { records, rows } of closed)
@@ -145,7 +147,7 @@ export class History {
       );
       const infos = [...(await index.infos(rows)), ...(await this.#open(mayMatch, records))];
       for (const info of infos)
-        if (isSelected(info, filter) && !found.has(info.uuid)) found.set(info.uuid, info);
+        if (matchesFilter(info, filter) && !found.has(info.uuid)) found.set(info.uuid, info);
     }
     return [...found.values()].sort((a, b) => (a.uuid < b.uuid ? -1 : 1)).slice(0, limit);
   }

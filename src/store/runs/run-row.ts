@@ -57,23 +57,54 @@ export interface RunFilter {
   pid?: number;
 }
 
-/** How a run on disk stands. A run that is open on disk may be live, or cut off. */
-export function statusOfRow({ state, exit_code }: Pick<RunRow, "state" | "exit_code">): string {
+/** What is known of a run when it is filtered. Only a live one is known to be paused. */
+type Filtered = RunRow & Partial<Pick<ProcInfo, "is_paused">>;
+
+/** How a run stands. A run that is open on disk may be live, or cut off. */
+export function statusOf({
+  state,
+  exit_code,
+  is_paused,
+}: Pick<Filtered, "state" | "exit_code" | "is_paused">) {
   if (state === "suspended") return "suspended";
-  if (exit_code === null) return "running";
-  return exit_code === 0 ? "done" : "failed";
+  if (exit_code !== null) return exit_code === 0 ? "done" : "failed";
+  return is_paused ? "paused" : "running";
 }
 
-export function matchesFilter(row: RunRow, filter: RunFilter): boolean {
-  const { project, agent, status, verdict, since_ms, until_ms, parent, pid } = filter;
-  return (
-    (project === undefined || row.project === project) &&
-    (agent === undefined || row.agent === agent) &&
-    (status === undefined || statusOfRow(row) === status) &&
-    (verdict === undefined || row.exit_reason === verdict) &&
-    (since_ms === undefined || row.created_at_ms >= since_ms) &&
-    (until_ms === undefined || row.created_at_ms < until_ms) &&
-    (parent === undefined || row.parent_uuid === parent) &&
-    (pid === undefined || row.pid === pid || row.earlier_pids.includes(pid))
-  );
+/** Each filter: for a run in memory, and as a condition over the table of runs, with its value in place of `?`. */
+export const RUN_FILTERS: Record<
+  keyof RunFilter,
+  { passes(run: Filtered, filter: RunFilter): boolean; sql: string }
+> = {
+  project: { passes: (run, { project }) => run.project === project, sql: "run.project = ?" },
+  agent: { passes: (run, { agent }) => run.agent === agent, sql: "run.agent = ?" },
+  status: { passes: (run, { status }) => statusOf(run) === status, sql: "run.status = ?" },
+  verdict: { passes: (run, { verdict }) => run.exit_reason === verdict, sql: "run.verdict = ?" },
+  since_ms: {
+    passes: (run, { since_ms = 0 }) => run.created_at_ms >= since_ms,
+    sql: "run.created_at_ms >= ?",
+  },
+  until_ms: {
+    passes: (run, { until_ms = 0 }) => run.created_at_ms < until_ms,
+    sql: "run.created_at_ms < ?",
+  },
+  parent: { passes: (run, { parent }) => run.parent_uuid === parent, sql: "run.parent = ?" },
+  pid: {
+    passes: (run, { pid = 0 }) => run.pid === pid || run.earlier_pids.includes(pid),
+    sql: `run.id IN (WITH wanted (pid) AS (VALUES (?))
+      SELECT id FROM wanted JOIN run USING (pid) UNION SELECT run FROM wanted JOIN earlier_pid USING (pid))`,
+  },
+};
+
+const NAMES = Object.keys(RUN_FILTERS).filter((name): name is keyof RunFilter =>
+  Object.hasOwn(RUN_FILTERS, name),
+);
+
+/** The filters that are set. */
+export function filtersIn(filter: RunFilter): (keyof RunFilter)[] {
+  return NAMES.filter((name) => filter[name] !== undefined);
+}
+
+export function matchesFilter(run: Filtered, filter: RunFilter): boolean {
+  return filtersIn(filter).every((name) => RUN_FILTERS[name].passes(run, filter));
 }

@@ -2,7 +2,15 @@
 
 import type { Database, SQLQueryBindings } from "bun:sqlite";
 import { isClosed } from "./run-files.ts";
-import { matchesFilter, type RecordFacts, type RunFilter, type RunRow, statusOfRow } from "./run-row.ts";
+import {
+  filtersIn,
+  matchesFilter,
+  type RecordFacts,
+  RUN_FILTERS,
+  type RunFilter,
+  type RunRow,
+  statusOf,
+} from "./run-row.ts";
 import type { ProcInfo } from "./schema.ts";
 
 /** `row` and `text` are JSON; the other columns of `run` are what is filtered by. */
@@ -126,7 +134,7 @@ export class RunTable {
       row.project,
       known && isClosed(row) ? 0 : 1,
       row.agent,
-      statusOfRow(row),
+      statusOf(row),
       row.exit_reason,
       row.created_at_ms,
       row.parent_uuid,
@@ -186,28 +194,12 @@ function hashOf(text: string): string {
 }
 
 function conditionsOf(
-  { project, agent, status, verdict, since_ms, until_ms, parent, pid }: RunFilter,
+  filter: RunFilter,
   except: readonly string[],
 ): { where: string; values: SQLQueryBindings[] } {
-  const conditions = ["run.is_open = 0"];
-  const values: SQLQueryBindings[] = [];
-  const add = (condition: string, ...of: SQLQueryBindings[]): void => {
-    conditions.push(condition);
-    values.push(...of);
-  };
-  if (project !== undefined) add("run.project = ?", project);
-  if (agent !== undefined) add("run.agent = ?", agent);
-  if (status !== undefined) add("run.status = ?", status);
-  if (verdict !== undefined) add("run.verdict = ?", verdict);
-  if (since_ms !== undefined) add("run.created_at_ms >= ?", since_ms);
-  if (until_ms !== undefined) add("run.created_at_ms < ?", until_ms);
-  if (parent !== undefined) add("run.parent = ?", parent);
-  if (pid !== undefined)
-    add(
-      "run.id IN (SELECT id FROM run WHERE pid = ? UNION SELECT run FROM earlier_pid WHERE pid = ?)",
-      pid,
-      pid,
-    );
-  if (except.length > 0) add("run.uuid NOT IN (SELECT value FROM json_each(?))", JSON.stringify(except));
+  const names = filtersIn(filter);
+  const others = except.length > 0 ? ["run.uuid NOT IN (SELECT value FROM json_each(?))"] : [];
+  const conditions = ["run.is_open = 0", ...names.map((name) => RUN_FILTERS[name].sql), ...others];
+  const values = [...names.map((name) => filter[name] ?? null), ...others.map(() => JSON.stringify(except))];
   return { where: `WHERE ${conditions.join(" AND ")}`, values };
 }

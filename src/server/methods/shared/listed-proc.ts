@@ -2,7 +2,7 @@
 
 import type { ProcInfo } from "../../../kernel/types.ts";
 import type { ListedProc } from "../../../protocol/methods.ts";
-import { statusOf } from "../../records/run-selection.ts";
+import { statusOf } from "../../../store/runs/run-row.ts";
 import type { Services } from "../../services.ts";
 
 /** Adds what people see of a process: how it stands, and what it does now. */
