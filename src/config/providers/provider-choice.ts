@@ -265,13 +265,22 @@ function choose(
     unconfined: deviceOf(provider, request)?.device.provider?.unconfined,
     because,
     byFlag: isByFlag(request),
-    async secret() {
-      if (source) return source.key();
-      if (key !== undefined) return key;
-      throw new SyscallError("UNAVAILABLE", noKey(provider, request));
-    },
-    renewSecret: source && ((refused) => source.renew(refused)),
+    secret: secretOf(source, key, key === undefined ? noKey(provider, request) : ""),
+    renewSecret: source && renewalOf(source),
   };
+}
+
+/** A function of its own: a run keeps its closure, which must not hold the whole request of the choice. */
+function secretOf(source: KeySource | undefined, key: string | undefined, missing: string) {
+  return async (): Promise<string> => {
+    if (source) return source.key();
+    if (key !== undefined) return key;
+    throw new SyscallError("UNAVAILABLE", missing);
+  };
+}
+
+function renewalOf(source: KeySource) {
+  return (refused: string): Promise<boolean> => source.renew(refused);
 }
 
 /** What a person checks when the key is refused. */
