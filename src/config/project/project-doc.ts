@@ -2,6 +2,7 @@
 
 import { dirname, join } from "node:path";
 import { isWithin } from "../../lib/inner-path.ts";
+import { LastEqual } from "../../lib/last-equal.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { refuseEscape } from "../config-sources.ts";
 import { readText } from "../files/file.ts";
@@ -39,8 +40,11 @@ export function loadProjectDoc(project: Project, cwd: string, notices: string[] 
 function read(file: string, project: Project): ProjectDoc | null {
   refuseEscape(file, project);
   const text = readText(file);
-  return text === null ? null : { file, text: text.trim() };
+  return text === null ? null : { file, text: texts.of(text.trim()) };
 }
+
+/** Each run holds it. */
+const texts = new LastEqual<string>();
 
 /** No run may fail because of a file that was never meant for it. */
 function readOther(file: string, project: Project, notices: string[]): ProjectDoc | null {

@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { ASK_MODES, type AskMode, isStricter } from "../../lib/ask-modes.ts";
+import { LastEqual } from "../../lib/last-equal.ts";
 import type { Limit } from "../../options/definitions.ts";
 import { OPTION_NAMES, objectOf, optionOf } from "../../options/option-list.ts";
 import type { NameWith } from "../../options/option-types.ts";
@@ -360,8 +361,11 @@ function mergePlugins(
 function numbersOf(values: Values): SettingValues {
   const numbers = Object.fromEntries(Object.entries(values).filter(([key]) => isSetting(key)));
   if (!areSettings(numbers)) throw new SyscallError("INTERNAL", "A setting was read as unlimited.");
-  return numbers;
+  return shared.of(numbers);
 }
+
+/** Each run holds them. */
+const shared = new LastEqual<SettingValues>();
 
 function areSettings(values: Record<string, Value>): values is SettingValues {
   return Object.entries(SETTINGS).every(

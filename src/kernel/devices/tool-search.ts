@@ -1,6 +1,7 @@
 /** The tool ToolSearch, which shows the model deferred tools in full. */
 
 import { orAborted } from "../../lib/cancellation.ts";
+import { LastEqual } from "../../lib/last-equal.ts";
 import { SyscallError, type ToolDef } from "../../plugin/index.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
@@ -73,11 +74,13 @@ function namesOf(tools: readonly ProcessTool[]): string {
   return tools.map(({ tool }) => tool.name).join(", ");
 }
 
-/** ToolSearch as a process's model sees it: with the names that it can load. */
+/** ToolSearch as a process's model sees it: with the names that it can load. Those of most processes are the same. */
 export function searchTool(names: readonly string[]): ToolDef {
   const { tool } = TOOL_SEARCH;
-  return { ...tool, description: `${tool.description.replace(/\.$/, ":")} ${listed(names)}` };
+  return last.of({ ...tool, description: `${tool.description.replace(/\.$/, ":")} ${listed(names)}` });
 }
+
+const last = new LastEqual<ToolDef>();
 
 /** The names, as many as fit. Many tools of servers are listed as `mcp__github__* (50)`, one item for each server. */
 function listed(names: readonly string[]): string {

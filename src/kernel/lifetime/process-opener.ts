@@ -1,6 +1,7 @@
 /** Opens a new process: its conversation, mounts, tools and model. */
 
 import { recordedMode } from "../../lib/ask-modes.ts";
+import { LastEqual } from "../../lib/last-equal.ts";
 import { type Message, O_RDWR, type SyscallError } from "../../plugin/index.ts";
 import { modeNews } from "../asks/ask-text.ts";
 import { firstMessage, storeImages } from "../conversation/messages.ts";
@@ -32,6 +33,7 @@ export interface OpenRequest {
 /** Opens new processes. Each part that it opens adds a step to `undo`. */
 export class ProcessOpener {
   readonly #parts: Io;
+  readonly #heads = new LastEqual<string>();
 
   constructor(parts: Io) {
     this.#parts = parts;
@@ -116,7 +118,7 @@ export class ProcessOpener {
     const shown = before?.meta.tools ?? [];
     proc.toolset.messaging =
       startsWithMessages(proc, head) || namesMessageTools(...shown.map(({ name }) => name));
-    proc.toolset.shown.clear();
+    proc.toolset.shown = new Map();
     // A fork's model has read that it has loaded them.
     const loaded = new Set(saved?.meta.tools.map(({ name }) => name));
     const notices = before ? restoreTools(proc, shown) : unmetSkillNeeds(proc);
@@ -183,7 +185,7 @@ export class ProcessOpener {
         platform: this.#parts.platform,
       },
     });
-    return proc.secrets.hide(head);
+    return this.#heads.of(proc.secrets.hide(head));
   }
 }
 

@@ -175,16 +175,37 @@ export class Toolset {
    * Tools that the model is shown. New ones are appended and none is removed or moved, so that the provider's prompt
    * cache hits; a call of a withdrawn tool is refused.
    */
-  readonly shown = new Map<string, ProcessTool>();
+  shown: ReadonlyMap<string, ProcessTool> = NONE_SHOWN;
   /** Set while the mounts are made: the model is shown its tools when that is done. */
   preparation: Preparation | undefined;
   /** The mounts that are being made, and those that failed, by the prefix of their tools. */
   starting = NOT_STARTING;
   /** Whether the model is shown the message tools. */
   messaging = false;
+
+  /** Appends tools. Processes with the same ones share the map: it takes a KiB, and thousands may wait. */
+  show(tools: readonly ProcessTool[]): void {
+    const shown = new Map(this.shown);
+    for (const named of tools) shown.set(named.tool.name, named);
+    const last = lastShown.deref();
+    this.shown = last && isSame(last, shown) ? last : shown;
+    if (this.shown !== last) lastShown = new WeakRef(this.shown);
+  }
 }
 
 const NOT_STARTING = new Map<string, StartingMount>();
+const NONE_SHOWN: ReadonlyMap<string, ProcessTool> = new Map();
+
+let lastShown = new WeakRef(NONE_SHOWN);
+
+/** Whether both have the same tools in the same order. */
+function isSame(one: ReadonlyMap<string, ProcessTool>, other: ReadonlyMap<string, ProcessTool>): boolean {
+  const others = [...other.values()];
+  return (
+    one.size === other.size &&
+    one.values().every(({ tool, entry }, i) => others[i]?.tool === tool && others[i].entry === entry)
+  );
+}
 
 /** A model or effort that the user has chosen. Absent: it stays. */
 export interface ModelChoice {

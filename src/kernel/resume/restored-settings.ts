@@ -71,11 +71,11 @@ export function savedPermissions(
  */
 export function restoreTools(proc: Process, shown: ProcessMeta["tools"]): string[] {
   const usable = usableTools(proc);
-  proc.toolset.shown.clear();
-  for (const { name, description, input } of shown) {
+  const before = shown.map(({ name, description, input }): ProcessTool => {
     const { tool, entry } = usable.get(name) ?? gone(name);
-    proc.toolset.shown.set(name, { tool: { ...tool, name, description, input }, entry });
-  }
+    return { tool: { ...tool, name, description, input }, entry };
+  });
+  proc.toolset.show(before);
   showTools(proc);
   const missing = [...proc.toolset.shown]
     .filter(([, { entry }]) => entry.path.startsWith(GONE))

@@ -49,15 +49,13 @@ export function showTools(proc: Process, loaded: ReadonlySet<string> = NONE): vo
   const search = usable.get(TOOL_SEARCH.tool.name);
   const deferred = new Set(search === undefined ? [] : toDefer(proc, visible, loaded));
   const later = [...proc.toolset.starting].flatMap(([prefix, one]) => (one.isPromised ? [] : [`${prefix}*`]));
-  for (const named of visible) {
-    const { tool, entry } = named;
-    if (entry.path !== TOOL_SEARCH.path) {
-      if (!deferred.has(named)) proc.toolset.shown.set(tool.name, named);
-    } else if (deferred.size > 0 || later.length > 0) {
-      const names = [...deferred].map((one) => one.tool.name);
-      proc.toolset.shown.set(tool.name, { tool: searchTool([...later, ...names]), entry });
-    }
-  }
+  const shown = visible.flatMap((named): ProcessTool[] => {
+    if (named.entry.path !== TOOL_SEARCH.path) return deferred.has(named) ? [] : [named];
+    if (deferred.size === 0 && later.length === 0) return [];
+    const names = [...deferred].map((one) => one.tool.name);
+    return [{ tool: searchTool([...later, ...names]), entry: named.entry }];
+  });
+  if (shown.length > 0) proc.toolset.show(shown);
 }
 
 function toDefer(
@@ -108,8 +106,9 @@ export function deferredTools(proc: Process): ProcessTool[] {
 
 /** Shows the model these deferred tools in full from its next request on. */
 export function loadTools(proc: Process, contexts: Conversations, tools: readonly ProcessTool[]): void {
-  for (const named of tools) proc.toolset.shown.set(named.tool.name, named);
-  if (tools.length > 0) writeMeta(proc, contexts);
+  if (tools.length === 0) return;
+  proc.toolset.show(tools);
+  writeMeta(proc, contexts);
 }
 
 /** The tools of a program that acts as the model: all in full, because it has its own way to defer them. */

@@ -10,6 +10,7 @@ import type { KeyCommand, Providers } from "../../config/providers/providers.ts"
 import type { Settings } from "../../config/settings/settings.ts";
 import type { Secrets } from "../../kernel/process/secrets.ts";
 import { messageOf } from "../../lib/error-detail.ts";
+import { LastEqual } from "../../lib/last-equal.ts";
 import { type ProgramPorts, runShortProgram, shell } from "../../os/short-program.ts";
 import type { HostLease } from "../../plugin/host/lease.ts";
 import { SyscallError } from "../../plugin/index.ts";
@@ -48,11 +49,14 @@ export function runEnvironment(
   const more = Object.keys(userEnv).filter((name) => SECRET_NAME.test(name));
   const secrets = providerKeys([env, userEnv], [...names, ...more]);
   return {
-    env: toolEnvironment(env, names, [...secrets, ...fetched]),
+    env: environments.of(toolEnvironment(env, names, [...secrets, ...fetched])),
     secrets,
     pluginKeys: namedKeys(own, [pluginEnv, userEnv]),
   };
 }
+
+/** Without keys; those of most runs are equal. */
+const environments = new LastEqual<Record<string, string>>();
 
 /** A shorter text can't be hidden. */
 const MIN_SECRET = 8;
