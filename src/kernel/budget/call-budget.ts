@@ -313,12 +313,16 @@ export class CallCharge {
   }
 }
 
+/** Shared by the calls that wait for their answer. */
+const NOTHING: Readonly<Usage> = noUsage();
+const NO_ATTEMPTS: readonly Usage[] = [];
+
 /** Adds up the usage of one call's attempts. The last report of each attempt counts. */
 class AttemptUsage {
-  #before = noUsage();
-  #attempt = noUsage();
+  #before: Readonly<Usage> = NOTHING;
+  #attempt: Readonly<Usage> = NOTHING;
   /** The attempts before the last that are not charged yet. */
-  #earlier: Usage[] = [];
+  #earlier: readonly Usage[] = NO_ATTEMPTS;
 
   report(usage: Usage): void {
     this.#attempt = usage;
@@ -326,8 +330,8 @@ class AttemptUsage {
 
   nextAttempt(): void {
     this.#before = this.total();
-    this.#earlier.push(this.#attempt);
-    this.#attempt = noUsage();
+    this.#earlier = [...this.#earlier, this.#attempt];
+    this.#attempt = NOTHING;
   }
 
   /** The usage of the last attempt alone. */
@@ -344,7 +348,7 @@ class AttemptUsage {
   /** Parts what is charged now into its attempts: each has the price of its own length. */
   charge(used: Usage): Usage[] {
     const earlier = this.#earlier;
-    this.#earlier = [];
+    this.#earlier = NO_ATTEMPTS;
     return [...earlier, earlier.reduce(subtractUsage, used)];
   }
 }

@@ -19,6 +19,8 @@ const OVERTIME_MS = 700;
 const FAILED = 1;
 const BUDGET_EXCEEDED = 2;
 
+const NO_LIMIT = { end: (): void => {} };
+
 type ProcessRunnerParts = Io & { holders: Holders };
 
 /** Runs processes from start to reap, whatever their task is. Owns the tasks. */
@@ -68,6 +70,7 @@ export class ProcessRunner {
 
   /** In a pipeline, programs that ignore TERM get no whole grace after the run's time limit. */
   #limitOvertime(proc: Process): { end(): void } {
+    if (!proc.spec.opts.env.CI) return NO_LIMIT;
     const { children, mounts, table } = this.#parts;
     let end = (): void => {};
     const begin = (): void => {
@@ -84,7 +87,7 @@ export class ProcessRunner {
         hurry();
       };
     };
-    if (proc.spec.opts.env.CI) proc.signal.addEventListener("abort", begin, { once: true });
+    proc.signal.addEventListener("abort", begin, { once: true });
     return { end: () => end() };
   }
 

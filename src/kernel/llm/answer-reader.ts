@@ -367,8 +367,10 @@ function parsed<S extends z.ZodType>(schema: S, json: unknown): z.infer<S> {
  */
 export class IdleTimeout {
   readonly #clock: Clock;
-  readonly #abort = new Abort();
-  readonly #detach: () => void;
+  readonly #parent: AbortSignal;
+  /** Made at its first use. */
+  #abort: Abort | undefined;
+  #detach: (() => void) | undefined;
   #timer: Timer | undefined;
   readonly #activity: Activity;
   #ms = Number.POSITIVE_INFINITY;
@@ -380,11 +382,11 @@ export class IdleTimeout {
   constructor(clock: Clock, parent: AbortSignal, activity: Activity) {
     this.#clock = clock;
     this.#activity = activity;
-    this.#detach = onceAborted(parent, () => this.#abort.abort(reasonOf(parent)));
+    this.#parent = parent;
   }
 
   get signal(): AbortSignal {
-    return this.#abort.signal;
+    return this.#made().signal;
   }
 
   /** Starts the deadline, or continues it after a pause. No effect while it runs. */
@@ -415,7 +417,15 @@ export class IdleTimeout {
 
   stop(): void {
     this.#timer?.cancel();
-    this.#detach();
+    this.#detach?.();
+  }
+
+  #made(): Abort {
+    if (this.#abort) return this.#abort;
+    const abort = new Abort();
+    this.#abort = abort;
+    this.#detach = onceAborted(this.#parent, () => abort.abort(reasonOf(this.#parent)));
+    return abort;
   }
 
   /** `touch` does not set a new timer: the timer checks the time that is left when it fires. */
@@ -425,7 +435,7 @@ export class IdleTimeout {
       const left = this.leftMs;
       // At least 1 ms, or a rounding remainder could be waited for forever.
       if (left > 0) this.#wait(Math.max(1, left), expired);
-      else this.#abort.abort(expired());
+      else this.#made().abort(expired());
     });
   }
 }

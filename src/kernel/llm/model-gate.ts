@@ -167,7 +167,13 @@ export class ModelGate {
     total: IdleTimeout,
     options: ModelCallOptions,
   ): Promise<LLMAnswer | SyscallError> {
-    await limiter.acquire(slotRequest, total.signal);
+    try {
+      // Before the first slot nothing but the caller ends the call, and a signal of its own takes a KiB of each that waits.
+      await limiter.acquire(slotRequest, slotRequest.isRetry ? total.signal : options.signal);
+    } catch (thrown) {
+      total.signal.throwIfAborted();
+      throw thrown;
+    }
     const slot = new SlotLease(limiter, slotRequest, total.signal);
     options.observer.onSlot?.(slot);
     total.arm(options.totalMs, () => totalTimeout(options.totalMs));

@@ -205,8 +205,8 @@ export class ProcessClock implements Clock {
   #isPaused = false;
   /** Holds that are not released. */
   #holds = 0;
-  /** Made with the first timer. */
-  #timers: Set<HeldTimer> | undefined;
+  /** Few. A set takes a quarter of a KiB, also for one. */
+  #timers: readonly HeldTimer[] = NO_TIMERS;
 
   /** `ranMs`: running time before the run was suspended. */
   constructor(real: Clock, ranMs = 0) {
@@ -226,12 +226,11 @@ export class ProcessClock implements Clock {
 
   timer(ms: number, f: () => void): Timer {
     const held: HeldTimer = { dueMs: this.monotonic() + ms, f, armed: undefined };
-    this.#timers ??= new Set();
-    this.#timers.add(held);
+    this.#timers = [...this.#timers, held];
     if (this.#stoppedAt === undefined) this.#arm(held);
     return {
       cancel: () => {
-        this.#timers?.delete(held);
+        this.#drop(held);
         held.armed?.cancel();
       },
     };
@@ -239,7 +238,7 @@ export class ProcessClock implements Clock {
 
   /** Timers that have neither fired nor been cancelled. */
   get pending(): number {
-    return this.#timers?.size ?? 0;
+    return this.#timers.length;
   }
 
   /** Stops it for the pause of its process. */
@@ -270,23 +269,29 @@ export class ProcessClock implements Clock {
   #stop(): void {
     if (this.#stoppedAt !== undefined) return;
     this.#stoppedAt = this.monotonic();
-    for (const held of this.#timers ?? []) held.armed?.cancel();
+    for (const held of this.#timers) held.armed?.cancel();
   }
 
   #runUnlessHeld(): void {
     if (this.#stoppedAt === undefined || this.#isPaused || this.#holds > 0) return;
     this.#zero = this.#real.monotonic() - this.#stoppedAt;
     this.#stoppedAt = undefined;
-    for (const held of this.#timers ?? []) this.#arm(held);
+    for (const held of this.#timers) this.#arm(held);
   }
 
   #arm(held: HeldTimer): void {
     held.armed = this.#real.timer(held.dueMs - this.monotonic(), () => {
-      this.#timers?.delete(held);
+      this.#drop(held);
       held.f();
     });
   }
+
+  #drop(held: HeldTimer): void {
+    this.#timers = this.#timers.filter((one) => one !== held);
+  }
 }
+
+const NO_TIMERS: readonly HeldTimer[] = [];
 
 interface HeldTimer {
   /** On this clock. */

@@ -125,7 +125,7 @@ export class RunWriter {
   readonly #openNumbers = new OpenStepNumbers();
   #states: readonly StateEvent[];
   /** Called when something is written. */
-  readonly #watchers = new Set<(events: readonly RunEvent[]) => void>();
+  #watchers: readonly ((events: readonly RunEvent[]) => void)[] = [];
 
   constructor(o: RunWriterOptions) {
     this.uuid = o.uuid;
@@ -313,8 +313,10 @@ export class RunWriter {
    * for the first time. Each comes once, in the order of its number.
    */
   watch(written: (events: readonly RunEvent[]) => void): () => void {
-    this.#watchers.add(written);
-    return () => this.#watchers.delete(written);
+    this.#watchers = [...this.#watchers, written];
+    return () => {
+      this.#watchers = this.#watchers.filter((one) => one !== written);
+    };
   }
 
   /** Writes records with the numbers of their events. */
