@@ -17,7 +17,7 @@ import { callOptions } from "./prompt.ts";
 import { rateLimits } from "./rate-limits.ts";
 
 /** A provider package, set up for one request. */
-interface Prepared {
+export interface Prepared {
   model: LanguageModelV4;
   options: LanguageModelV4CallOptions;
   blame: Blame;

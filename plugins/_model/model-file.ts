@@ -56,10 +56,10 @@ export class ModelFile implements VFSFile {
     this.#answer?.end();
     const answer = new Answer();
     this.#answer = answer;
-    const { list } = this.#model;
-    if (list !== undefined && asksForModels(data)) {
+    const model = this.#model;
+    if (model.list !== undefined && asksForModels(data)) {
       await answer.during(signal, async (ended) => {
-        answer.documents = single({ models: await list(ended) });
+        answer.documents = single({ models: (await model.list?.(ended)) ?? [] });
       });
       return;
     }

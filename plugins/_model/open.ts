@@ -1,11 +1,11 @@
 /** Opens the model device of a driver that speaks HTTP. */
 
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
-import type { ListedModel, LLMRequest, OpenContext, VFSFile } from "rnix/plugin";
-import { AiSdkModel } from "./ai-sdk.ts";
+import type { ListedModel, LLMAnswer, LLMEvent, LLMRequest, OpenContext, VFSFile } from "rnix/plugin";
+import { AiSdkModel, type Prepared } from "./ai-sdk.ts";
 import type { Blame } from "./failure.ts";
 import { requestFetch } from "./fetch.ts";
-import { ModelFile } from "./model-file.ts";
+import { type Model, type ModelFacts, ModelFile } from "./model-file.ts";
 import type { ListRequest } from "./model-list.ts";
 import { keyOf, type Settings, settingsOf } from "./settings.ts";
 
@@ -44,57 +44,104 @@ export interface Access {
   fetch: typeof fetch;
 }
 
+/** A driver with the settings of a provider's entry. All open devices with the same settings share it. */
+interface Connected {
+  settings: Settings;
+  connection: Connection;
+  /** Who is named in a failure. */
+  who: Omit<Blame, "model" | "key">;
+  facts: ModelFacts;
+}
+
+/** Of each driver, by its name, the last one. */
+const connected = new Map<string, Connected>();
+
 /** The model device of a driver that speaks HTTP. */
-export function openModel(context: OpenContext, { name, models, connect }: HttpDriver): VFSFile {
+export function openModel(context: OpenContext, driver: HttpDriver): VFSFile {
   const settings = settingsOf(context);
+  let made = connected.get(driver.name);
+  if (made === undefined || !Bun.deepEquals(made.settings, settings, true)) {
+    made = connectedBy(driver, settings);
+    connected.set(driver.name, made);
+  }
+  return new ModelFile(new HttpModel(context, made), made.facts);
+}
+
+function connectedBy({ name, models, connect }: HttpDriver, settings: Settings): Connected {
   const connection = connect(settings);
   const { keyVariable, ...server } = connection.blame;
   const who = { ...server, keyVariable: settings.key_source ?? keyVariable };
-  const reported = new Set<string>();
-  const onLeftOut = (what: string): void => {
-    if (reported.has(what)) return;
-    reported.add(what);
-    context.progress(what);
-  };
-  // A file has one answer at a time: bytes belong to the last request.
-  let onBytes = (): void => undefined;
-  const model = new AiSdkModel(name, async (request, options) => {
-    const key = await keyOf(context, { required: connection.needsKey });
+  const can = { effort: true, images: true } as const;
+  return { settings, connection, who, facts: { name, devicePath: `/dev/llm/${name}`, models, can } };
+}
+
+/** The model of one open device. It is small until its first request, because thousands of devices may wait for one. */
+class HttpModel implements Model {
+  readonly #context: OpenContext;
+  readonly #connected: Connected;
+  #model: AiSdkModel | undefined;
+  /** What was reported as left out. */
+  #reported: Set<string> | undefined;
+  /** A file has one answer at a time: bytes belong to the last request. */
+  #onBytes: (() => void) | undefined;
+
+  constructor(context: OpenContext, connected: Connected) {
+    this.#context = context;
+    this.#connected = connected;
+  }
+
+  answer(request: LLMRequest, signal: AbortSignal): Promise<LLMAnswer> {
+    return this.#made().answer(request, signal);
+  }
+
+  stream(request: LLMRequest, signal: AbortSignal): Promise<AsyncIterable<LLMEvent>> {
+    return this.#made().stream(request, signal);
+  }
+
+  async list(signal: AbortSignal): Promise<ListedModel[]> {
+    const { connection, who } = this.#connected;
+    const key = await keyOf(this.#context, { required: connection.needsKey });
+    const { listModels } = await import("./model-list.ts");
+    return listModels(connection.list(key), { ...who, model: "", key }, this.#context.env, signal);
+  }
+
+  #made(): AiSdkModel {
+    const { name } = this.#connected.facts;
+    this.#model ??= new AiSdkModel(name, (request, options) => this.#prepare(request, options));
+    return this.#model;
+  }
+
+  async #prepare(request: LLMRequest, options: LanguageModelV4CallOptions): Promise<Prepared> {
+    const { connection, who } = this.#connected;
+    const { env } = this.#context;
+    const key = await keyOf(this.#context, { required: connection.needsKey });
     const blame: Blame = { ...who, model: request.model, key };
     const streams = request.stream === true;
+    const onLeftOut = (what: string): void => this.#leaveOut(what);
     return {
       model: await connection.languageModel({
         model: request.model,
         key,
-        fetch: requestFetch(streams, blame, context.env, () => onBytes(), request.traceparent),
+        fetch: requestFetch(streams, blame, env, () => this.#onBytes?.(), request.traceparent),
       }),
       options: connection.options(options, request),
       blame,
       onLeftOut,
       ...(connection.stopWordOf && { stopWordOf: connection.stopWordOf }),
       onBytes: (listener) => {
-        onBytes = listener;
+        this.#onBytes = listener;
       },
       onRequestBody: (body) => {
         if (request.effort !== undefined && connection.hasEffort?.(body) === false)
           onLeftOut(`effort ${request.effort} is left out: ${request.model} has no such setting`);
       },
     };
-  });
-  const list = async (signal: AbortSignal): Promise<ListedModel[]> => {
-    const key = await keyOf(context, { required: connection.needsKey });
-    const { listModels } = await import("./model-list.ts");
-    return listModels(connection.list(key), { ...who, model: "", key }, context.env, signal);
-  };
-  const listing = {
-    answer: (request: LLMRequest, signal: AbortSignal) => model.answer(request, signal),
-    stream: (request: LLMRequest, signal: AbortSignal) => model.stream(request, signal),
-    list,
-  };
-  return new ModelFile(listing, {
-    name,
-    devicePath: `/dev/llm/${name}`,
-    models,
-    can: { effort: true, images: true },
-  });
+  }
+
+  #leaveOut(what: string): void {
+    if (this.#reported?.has(what)) return;
+    this.#reported ??= new Set();
+    this.#reported.add(what);
+    this.#context.progress(what);
+  }
 }
