@@ -3,7 +3,7 @@
 import { expect, test } from "bun:test";
 import { LastEqual } from "../../src/lib/last-equal.ts";
 
-test("equal values that follow each other are one object, and another value begins anew", () => {
+test("equal values that follow each other are one object, and another value begins again", () => {
   const settings = new LastEqual<Record<string, number | undefined>>();
   const first = settings.of({ a: 1 });
   expect(settings.of({ a: 1 })).toBe(first);
