@@ -2,10 +2,8 @@
 
 import { runCommandLine } from "./cli/cli.ts";
 import { hideSecrets, systemIo } from "./cli/system/system.ts";
+import { BRIDGE, LANDLOCK, STARTER } from "./lib/hidden-modes.ts";
 import { PLUGIN_PROGRAM } from "./lib/program-channel.ts";
-import { BRIDGE } from "./proxy/bridge-mode.ts";
-import { LANDLOCK } from "./sandbox/landlock-mode.ts";
-import { STARTER } from "./sandbox/starter-mode.ts";
 
 const args = process.argv.slice(2);
 if (args[0] === PLUGIN_PROGRAM) await (await import("./plugin/host/plugin-program.ts")).ended;

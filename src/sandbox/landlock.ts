@@ -1,7 +1,7 @@
 /** The command line of a program that Landlock confines (landlock(7)), for systems where no namespace can be made. */
 
+import { LANDLOCK } from "../lib/hidden-modes.ts";
 import type { Grants } from "./grants.ts";
-import { LANDLOCK } from "./landlock-mode.ts";
 
 /** Devices that programs write. */
 const DEVICES = ["null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm"];

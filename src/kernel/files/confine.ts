@@ -2,6 +2,7 @@
 
 import { existsSync, lstatSync } from "node:fs";
 import { join } from "node:path";
+import { STARTER } from "../../lib/hidden-modes.ts";
 import { innerPath } from "../../lib/inner-path.ts";
 import { spawnError } from "../../os/spawn-error.ts";
 import { Starters } from "../../os/starter.ts";
@@ -17,7 +18,6 @@ import {
 } from "../../sandbox/policy.ts";
 import type { NamespaceOptions, RunNamespace, StartJoined } from "../../sandbox/run-namespace.ts";
 import { refusals, type SandboxView, sandboxed } from "../../sandbox/sandbox.ts";
-import { STARTER } from "../../sandbox/starter-mode.ts";
 import type { KernelPorts } from "../kernel-ports.ts";
 import { textsOf } from "../permission/coverage.ts";
 import { type PathSegments, segments } from "../permission/glob.ts";
