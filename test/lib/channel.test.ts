@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { joinEvents, supersedes } from "../../src/kernel/events/coalesce-events.ts";
+import { joinEvents, supersedes } from "../../src/kernel/events/process-events.ts";
 import { Channel } from "../../src/lib/channel.ts";
 import type { LiveEvent } from "../../src/run/live-event.ts";
 
