@@ -73,7 +73,8 @@ class ChatTerminal {
         line: this.#line,
         list: (columns) => this.#chat.picker?.lines(columns) ?? null,
         waiting: () => this.#chat.front?.outbox.waiting ?? [],
-        agents: (columns) => this.#agents.lines(this.#chat.children, { columns, now: Date.now() }, look),
+        agents: (columns) =>
+          this.#agents.lines(this.#chat.conversation.children, { columns, now: Date.now() }, look),
         aside: (columns) => this.#chat.asideLines(columns),
         mode: () => `mode ${this.#chat.mode} (shift-tab)`,
         hint: () => {
@@ -99,7 +100,7 @@ class ChatTerminal {
       changed: redraw,
     });
     this.#agents = new AgentList({
-      open: (child) => this.#chat.watch(child),
+      open: (child) => this.#chat.conversation.watch(child),
       stop: (child) => this.#chat.stopChild(child),
     });
   }
@@ -176,7 +177,7 @@ class ChatTerminal {
       return;
     }
     if (chat.front?.view.questionKey(data)) return;
-    if (this.#agents.hasFocus && this.#agents.key(data, chat.children)) return;
+    if (this.#agents.hasFocus && this.#agents.key(data, chat.conversation.children)) return;
     if (!this.#line.hasMenu && this.#chatKey(data)) return;
     switch (this.#line.key(data)) {
       case "submit":
@@ -196,7 +197,7 @@ class ChatTerminal {
     const line = this.#line;
     const is = (...keys: KeyId[]): boolean => keys.some((key) => matchesKey(data, key));
     if (is("escape")) {
-      if (!chat.endShell() && !chat.unwatch()) chat.stop();
+      if (!chat.endShell() && !chat.conversation.unwatch()) chat.stop();
       return true;
     }
     if (is("ctrl+o")) {
@@ -212,7 +213,7 @@ class ChatTerminal {
       chat.moveCommand();
       return true;
     }
-    if (is("down") && line.isEmpty) return this.#agents.enter(chat.children);
+    if (is("down") && line.isEmpty) return this.#agents.enter(chat.conversation.children);
     if ((is("alt+enter") || data === "\x1b\r" || is("tab")) && chat.isWorking && !line.isEmpty) {
       chat.submit("after_answer");
       return true;
@@ -282,7 +283,7 @@ class ChatTerminal {
     if (chat.isWorking && !this.#line.isEmpty)
       return "enter: for its next step  alt-enter: after its answer  ctrl-s: now";
     if (chat.uuid === null) return [this.#place(), this.#runsOn].filter((part) => part !== "").join(", ");
-    if (chat.watched !== null) return "you watch a sub-agent; esc returns to the conversation";
+    if (chat.conversation.watched !== null) return "you watch a sub-agent; esc returns to the conversation";
     return "";
   }
 

@@ -10,13 +10,10 @@ import { EXIT } from "../exit.ts";
 import type { Io } from "../io.ts";
 import type { CompletableCommand } from "../terminal/completion.ts";
 import { type Draft, expanded, joined } from "../terminal/draft.ts";
-import type { InputLine } from "../terminal/input-line.ts";
 import { type Look, plainLines, wrapTo } from "../terminal/look.ts";
-import type { Screen } from "../terminal/screen.ts";
 import type { ChildRun } from "../transcript/transcript.ts";
 import type { ChatActions, ChatOptions, PastRun } from "./actions.ts";
 import { Aside } from "./aside.ts";
-import type { BelowLine } from "./below.ts";
 import { type ChatCommand, chatCommands } from "./commands.ts";
 import { Composer } from "./composer.ts";
 import { Conversation } from "./conversation.ts";
@@ -25,6 +22,7 @@ import { McpPrompts } from "./mcp-prompts.ts";
 import { CARRY_OUT, changeMode, modeAfter } from "./modes.ts";
 import type { ConversationNames } from "./names.ts";
 import type { Outgoing, When } from "./outbox.ts";
+import type { TerminalParts } from "./parts.ts";
 import { PastTurns } from "./past-turns.ts";
 import { type Choice, Picker } from "./picker.ts";
 import type { CommandFolders } from "./prompt-commands.ts";
@@ -38,20 +36,11 @@ const SIGINT = 3;
 
 type OpenPicker = Pick<Picker<never>, "key" | "lines">;
 
-interface ChatParts {
-  io: Io;
-  look: Look;
-  screen: Screen;
-  line: InputLine;
-  below: BelowLine;
-  place(): string;
-  options: ChatOptions;
+interface ChatParts extends TerminalParts {
   folders: CommandFolders;
   names: ConversationNames;
   /** The command that continues a run, with the flags that were given. */
   resumeCommand(uuid: string): string;
-  /** Something that is drawn below has changed. */
-  changed(): void;
 }
 
 export class Chat implements ChatActions {
@@ -62,10 +51,10 @@ export class Chat implements ChatActions {
   usualMode: AskMode = "outside";
   readonly link: Link;
   readonly options: ChatOptions;
+  readonly conversation: Conversation;
   readonly #parts: ChatParts;
   readonly #mcp: McpPrompts;
   readonly #composer: Composer;
-  readonly #conversation: Conversation;
   readonly #shell: UserShell;
   readonly #commands: ChatCommand[];
   readonly #done = Promise.withResolvers<number>();
@@ -85,7 +74,7 @@ export class Chat implements ChatActions {
     const { cwd = this.io.cwd, trust } = this.options;
     this.#mcp = new McpPrompts({ io: this.io, link: this.link, trust });
     this.#composer = new Composer({ cwd, folders, mcp: this.#mcp, print });
-    this.#conversation = new Conversation({
+    this.conversation = new Conversation({
       ...parts,
       link: this.link,
       stop: () => this.stop(),
@@ -97,7 +86,7 @@ export class Chat implements ChatActions {
     this.#shell = new UserShell({
       ...parts,
       cwd: this.options.cwd ?? this.io.cwd,
-      print: (lines) => this.#conversation.commit(["", ...lines(this.columns)]),
+      print: (lines) => this.conversation.commit(["", ...lines(this.columns)]),
     });
     this.#commands = chatCommands(this);
   }
@@ -116,11 +105,7 @@ export class Chat implements ChatActions {
 
   /** The run that is visible. */
   get front(): RunSession | null {
-    return this.#conversation.front;
-  }
-
-  get watched(): RunSession | null {
-    return this.#conversation.watched;
+    return this.conversation.front;
   }
 
   get picker(): OpenPicker | null {
@@ -128,11 +113,11 @@ export class Chat implements ChatActions {
   }
 
   get uuid(): string | null {
-    return this.#conversation.uuid;
+    return this.conversation.uuid;
   }
 
   get isLive(): boolean {
-    const { session } = this.#conversation;
+    const { session } = this.conversation;
     return session !== null && session.uuid !== null;
   }
 
@@ -160,10 +145,6 @@ export class Chat implements ChatActions {
     return this.#parts.screen.columns;
   }
 
-  get children(): ChildRun[] {
-    return this.#conversation.children;
-  }
-
   asideLines(columns: number): string[] {
     return [...(this.#aside?.lines(columns) ?? []), ...this.#shell.lines(columns)];
   }
@@ -180,7 +161,7 @@ export class Chat implements ChatActions {
   printLines(lines: readonly string[]): void {
     const first = lines.findIndex((line) => line !== "");
     const last = lines.findLastIndex((line) => line !== "");
-    if (first >= 0) this.#conversation.commit(["", ...lines.slice(first, last + 1)]);
+    if (first >= 0) this.conversation.commit(["", ...lines.slice(first, last + 1)]);
   }
 
   /** Sends what is typed, or does what it commands. */
@@ -276,7 +257,7 @@ export class Chat implements ChatActions {
     const session = this.front;
     if (session === null || session.uuid === null || !session.isWorking) return false;
     const uuid = session.uuid;
-    const times = ++this.#conversation.interrupts;
+    const times = ++this.conversation.interrupts;
     if (times === 1) {
       this.print("suspending the run; ctrl-c again kills it");
       this.#report(this.link.request("suspend", { uuid }));
@@ -300,11 +281,11 @@ export class Chat implements ChatActions {
   }
 
   begin(): Promise<void> {
-    return this.#conversation.begin();
+    return this.conversation.begin();
   }
 
   change(run: PastRun): Promise<void> {
-    return this.#conversation.change(run);
+    return this.conversation.change(run);
   }
 
   aside(question: string): void {
@@ -315,7 +296,7 @@ export class Chat implements ChatActions {
     const changed = () => this.#parts.changed();
     const done = (lines: (columns: number) => string[]): void => {
       this.#aside = null;
-      this.#conversation.commit(["", ...lines(this.columns)]);
+      this.conversation.commit(["", ...lines(this.columns)]);
     };
     this.#aside = new Aside(question, { link, look, options, changed, done });
     void this.#aside.ask(uuid);
@@ -335,15 +316,6 @@ export class Chat implements ChatActions {
     this.print("the agent works: /quit again leaves it running, ctrl-c suspends it first");
   }
 
-  watch(child: ChildRun): void {
-    this.#conversation.watch(child);
-  }
-
-  /** Returns from the sub-agent to the conversation. */
-  unwatch(): boolean {
-    return this.#conversation.unwatch();
-  }
-
   stopChild({ uuid }: ChildRun): void {
     this.#report(this.link.request("signal_tree", { uuid, signal: SIGTERM }));
   }
@@ -352,7 +324,7 @@ export class Chat implements ChatActions {
   farewell(): string {
     const { uuid } = this;
     if (uuid === null) return "";
-    const state = this.#conversation.session?.isWorking
+    const state = this.conversation.session?.isWorking
       ? "The agent continues. To come back:"
       : "To continue:";
     return `\n${this.look.dim(state)}\n${this.#parts.resumeCommand(uuid)}\n`;
@@ -361,7 +333,7 @@ export class Chat implements ChatActions {
   async close(): Promise<void> {
     this.#shell.end();
     await this.#aside?.close().catch(() => undefined);
-    await this.#conversation.close();
+    await this.conversation.close();
     await this.link.close();
   }
 
@@ -379,7 +351,7 @@ export class Chat implements ChatActions {
   async #showPast(uuid: string): Promise<void> {
     const past = new PastTurns();
     await this.link.log(uuid, (entry) => past.take(entry));
-    if (!past.isEmpty) this.#conversation.commit([...past.lines(this.columns, this.look), ""]);
+    if (!past.isEmpty) this.conversation.commit([...past.lines(this.columns, this.look), ""]);
   }
 
   async #command(name: string, args: string, draft: Draft, when: When): Promise<void> {
@@ -391,7 +363,7 @@ export class Chat implements ChatActions {
   #deliver(message: Outgoing, when: When): Promise<void> {
     this.#quitAsked = false;
     const { text, giveBack } = this.#shell.take();
-    return this.#conversation.deliver({ ...message, text: message.text + text, returned: giveBack }, when);
+    return this.conversation.deliver({ ...message, text: message.text + text, returned: giveBack }, when);
   }
 
   /** Prints why something did not work. */

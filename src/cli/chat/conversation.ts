@@ -1,45 +1,17 @@
 /** The run that a chat talks to, from its first message to its end, and the sub-agent that the user watches. */
 
-import type { AskAnswer, Receipt } from "../../protocol/methods.ts";
-import type { Io } from "../io.ts";
+import type { Receipt } from "../../protocol/methods.ts";
 import { oneLine, plural } from "../output/format.ts";
-import type { InputLine } from "../terminal/input-line.ts";
-import type { Look } from "../terminal/look.ts";
 import { notify } from "../terminal/notify.ts";
-import type { Screen } from "../terminal/screen.ts";
 import type { ChildRun } from "../transcript/transcript.ts";
-import type { ChatOptions, PastRun } from "./actions.ts";
-import type { BelowLine } from "./below.ts";
+import type { PastRun } from "./actions.ts";
 import { pastRun } from "./conversation-commands.ts";
-import type { Link } from "./link.ts";
 import type { Outgoing, When } from "./outbox.ts";
+import type { ConversationParts } from "./parts.ts";
 import { type Begin, RunSession, type TurnEnd } from "./run-session.ts";
 import { type Actor, Stage } from "./stage.ts";
 
 const INTENT_WIDTH = 60;
-
-interface ConversationParts {
-  io: Io;
-  look: Look;
-  link: Link;
-  screen: Screen;
-  line: InputLine;
-  below: BelowLine;
-  /** The folder and the branch, for the status line. */
-  place(): string;
-  options: ChatOptions;
-  /** Something that is drawn below has changed. */
-  changed(): void;
-  /** Stops the model or the command. */
-  stop(): void;
-  print(text: string): void;
-  /** The user has answered the question about a plan. */
-  planAnswered(answer: AskAnswer): Promise<void>;
-  /** Prints the end of a past conversation. */
-  showPast(uuid: string): Promise<void>;
-  /** Prints why something did not work. */
-  report(work: Promise<unknown>): void;
-}
 
 export class Conversation {
   readonly #p: ConversationParts;
@@ -204,18 +176,11 @@ export class Conversation {
   #newSession(begin: Begin): RunSession {
     const session = new RunSession(
       {
-        io: this.#p.io,
-        link: this.#p.link,
+        ...this.#p,
         screen: this.#stage.newScreen(),
-        below: this.#p.below,
-        place: this.#p.place,
-        changed: this.#p.changed,
-        stop: () => this.#p.stop(),
-        planAnswered: (answer) => this.#p.planAnswered(answer),
         modeChanged: (changed, mode) => {
           if (changed === this.#session) this.#p.options.ask_mode = mode;
         },
-        line: this.#p.line,
         turnEnded: (ended, o) => this.#turnEnded(ended, o),
         over: (ended, end) => this.#p.report(this.#over(ended, end)),
       },

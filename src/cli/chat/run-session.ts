@@ -2,18 +2,17 @@
 
 import type { AskMode } from "../../lib/ask-modes.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type { AskAnswer, ProcRef, Receipt, StreamEvent } from "../../protocol/methods.ts";
+import type { ProcRef, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { SpawnRequest } from "../../protocol/run.ts";
 import type { Activity } from "../../protocol/stream.ts";
-import { environment, type Io } from "../io.ts";
+import { environment } from "../io.ts";
 import type { Draft } from "../terminal/draft.ts";
-import type { InputLine } from "../terminal/input-line.ts";
 import { LiveView } from "../terminal/live-view.ts";
-import type { BelowLine } from "./below.ts";
-import type { Followed, Link } from "./link.ts";
+import type { Followed } from "./link.ts";
 import { MessageEvents } from "./message-events.ts";
 import { PLAN_QUESTION, planQuestion } from "./modes.ts";
 import { Outbox, type Outgoing, type When } from "./outbox.ts";
+import type { ConversationParts } from "./parts.ts";
 import type { Actor } from "./stage.ts";
 
 /** How the run comes to be followed. */
@@ -32,21 +31,8 @@ export interface TurnEnd {
   answered: boolean;
 }
 
-interface SessionPorts {
-  io: Io;
-  link: Link;
+interface SessionParts extends Omit<ConversationParts, "screen"> {
   screen: Actor;
-  below: BelowLine;
-  /** The folder and the branch. */
-  place(): string;
-  /** Something that is drawn below has changed. */
-  changed(): void;
-  /** Gets what is typed and answers no question. */
-  line: InputLine;
-  /** Stops what the run does, as the user has refused a call. */
-  stop(): void;
-  /** The user has answered the question about a plan. */
-  planAnswered(answer: AskAnswer): Promise<void>;
   modeChanged(session: RunSession, mode: AskMode): void;
   /** The model has answered, or asks, after this time. */
   turnEnded(session: RunSession, o: TurnEnd): void;
@@ -57,7 +43,7 @@ interface SessionPorts {
 export class RunSession {
   readonly view: LiveView;
   readonly outbox: Outbox;
-  readonly #ports: SessionPorts;
+  readonly #ports: SessionParts;
   readonly #begin: Begin;
   #followed: Followed | null = null;
   #attaching: Promise<void> | null = null;
@@ -71,7 +57,7 @@ export class RunSession {
   /** The last entry of the turn is an answer without an interruption. */
   #isWhole = false;
 
-  constructor(ports: SessionPorts, begin: Begin) {
+  constructor(ports: SessionParts, begin: Begin) {
     this.#ports = ports;
     this.#begin = begin;
     this.view = new LiveView(ports.io, ports.screen, {
