@@ -5,15 +5,13 @@ import { fieldLines, visibleLines } from "../lib/visible-call.ts";
 import type { AskAnswer, ListedAsk } from "../protocol/methods.ts";
 import { act, asks, now } from "./page-api.ts";
 import { elapsed } from "./page-format.ts";
+import { useAttempt } from "./page-read.ts";
 
 export function AskCard({ ask }: { ask: ListedAsk }) {
-  const problem = useSignal("");
+  const { problem, attempt } = useAttempt();
   const given = useSignal<AskAnswer[]>(ask.questions.map(() => ({ choices: [] })));
-  const send = (answers: AskAnswer[]): void => {
-    act("answer_user", { request_id: ask.request_id, answers, via: "dashboard" }).catch((error: Error) => {
-      problem.value = error.message;
-    });
-  };
+  const send = (answers: AskAnswer[]): void =>
+    attempt(act("answer_user", { request_id: ask.request_id, answers, via: "dashboard" }));
   const set = (at: number, answer: AskAnswer): void => {
     given.value = given.value.map((one, i) => (i === at ? answer : one));
   };

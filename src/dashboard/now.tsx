@@ -7,10 +7,10 @@ import { GROUPS, type Group, groupRuns, runningMs, stateText } from "../run/grou
 import { AskCard } from "./ask-card.tsx";
 import { act, asks, left, live, lostSince, now, queues, type Run, read } from "./page-api.ts";
 import { clock, cost, count, elapsed } from "./page-format.ts";
+import { useAttempt } from "./page-read.ts";
 import { UnitStrip } from "./unit-strip.tsx";
 
 const ENDED = 100;
-const SIGNALS = { kill: SIGTERM, pause: SIGPAUSE, continue: SIGRESUME } as const;
 
 /** Ended runs, read again when a live one goes. */
 const ended = signal<readonly Run[]>([]);
@@ -123,51 +123,39 @@ function Row({ run, group, childrenOf }: RowProps) {
 
 /** What can be done with a run as it is. A failure is shown beside the buttons. */
 export function Actions({ run, group }: { run: Run; group: Group | "any" }) {
-  const problem = useSignal("");
+  const { problem, attempt } = useAttempt();
   const { uuid } = run;
-  const done = (work: Promise<unknown>): void => {
-    problem.value = "";
-    work.catch((error: Error) => {
-      problem.value = error.message;
-    });
-  };
-  const send = (name: keyof typeof SIGNALS) => () =>
-    done(act("signal_tree", { uuid, signal: SIGNALS[name] }));
+  const send = (signal: number) => act("signal_tree", { uuid, signal });
   const isLive = run.ended_at_ms === null;
   const isParked = run.status === "suspended";
   if (!isLive && !isParked && group !== "failed") return null;
+  const buttons: [title: string, isShown: boolean, work: () => Promise<unknown>][] = [
+    ["Pause", isLive && !run.is_paused, () => send(SIGPAUSE)],
+    ["Continue", isLive && run.is_paused, () => send(SIGRESUME)],
+    ["Suspend", isLive, () => act("suspend", { uuid })],
+    ["Resume", !isLive, () => act("resume", { uuid })],
+    ["Kill", isLive || isParked, () => send(SIGTERM)],
+  ];
   return (
     <div class="actions">
-      {isLive && !run.is_paused && (
-        <button type="button" onClick={send("pause")}>
-          Pause
-        </button>
-      )}
-      {isLive && run.is_paused && (
-        <button type="button" onClick={send("continue")}>
-          Continue
-        </button>
-      )}
-      {isLive && (
-        <button type="button" onClick={() => done(act("suspend", { uuid }))}>
-          Suspend
-        </button>
-      )}
-      {!isLive && (
-        <button type="button" onClick={() => done(act("resume", { uuid }))}>
-          Resume
-        </button>
-      )}
-      {(isLive || isParked) && (
-        <button type="button" class="danger" onClick={send("kill")}>
-          Kill
-        </button>
+      {buttons.map(
+        ([title, isShown, work]) =>
+          isShown && (
+            <button
+              key={title}
+              type="button"
+              class={title === "Kill" ? "danger" : undefined}
+              onClick={() => attempt(work())}
+            >
+              {title}
+            </button>
+          ),
       )}
       {isLive && (
         <Line
           label={`Message to ${run.agent}`}
           hint="Message…"
-          send={(text) => done(act("send_message", { uuid, text }))}
+          send={(text) => attempt(act("send_message", { uuid, text }))}
         />
       )}
       {isLive && group === "any" && (
@@ -175,12 +163,12 @@ export function Actions({ run, group }: { run: Run; group: Group | "any" }) {
           <Line
             label="Allow a tool"
             hint="Allow: Bash(git *)"
-            send={(tool) => done(act("allow", { uuid, tools: [tool] }))}
+            send={(tool) => attempt(act("allow", { uuid, tools: [tool] }))}
           />
           <Line
             label="Deny a tool"
             hint="Deny: WebFetch"
-            send={(tool) => done(act("deny", { uuid, tools: [tool] }))}
+            send={(tool) => attempt(act("deny", { uuid, tools: [tool] }))}
           />
         </>
       )}

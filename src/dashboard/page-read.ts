@@ -1,4 +1,4 @@
-/** Reads a method's answer for a view, again when what it depends on has changed. */
+/** Reads a method's answer for a view, again when what it depends on has changed; and does what a view is asked to. */
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
@@ -21,21 +21,32 @@ export function useRead<M extends PageMethod>(
   also?: unknown,
 ): Read<M> {
   const found = useSignal<PageAnswer<M> | null>(null);
-  const problem = useSignal("");
+  const { problem, attempt } = useAttempt();
   const latest = useRef(0);
   const text = JSON.stringify(payload);
-  const failed = (error: Error): void => {
-    problem.value = error.message;
-  };
   const again = (): void => {
     const mine = ++latest.current;
     problem.value = "";
     if (payload === null) return;
-    read(method, payload).then((answer) => {
-      if (latest.current === mine) found.value = answer;
-    }, failed);
+    attempt(
+      read(method, payload).then((answer) => {
+        if (latest.current === mine) found.value = answer;
+      }),
+    );
   };
   useEffect(again, [method, text, also]);
-  const doing: Read<M>["act"] = (what, more) => void act(what, more).then(again, failed);
+  const doing: Read<M>["act"] = (what, more) => attempt(act(what, more).then(again));
   return { found: found.value, problem: problem.value, again, act: doing };
+}
+
+/** Why the last attempt failed, to be shown beside what was attempted; "" if it did not. */
+export function useAttempt() {
+  const problem = useSignal("");
+  const attempt = (work: Promise<unknown>): void => {
+    problem.value = "";
+    work.catch((error: Error) => {
+      problem.value = error.message;
+    });
+  };
+  return { problem, attempt };
 }

@@ -1,10 +1,9 @@
 /** A step, whole: its text, its calls with input and result, its changes in files; and all that the model was sent. */
 
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
 import type { PageAnswer } from "../server/dashboard/page-methods.ts";
-import { read } from "./page-api.ts";
 import { clock, count, duration } from "./page-format.ts";
+import { useRead } from "./page-read.ts";
 import { Text } from "./text-block.tsx";
 
 /** Messages of a prompt that are mounted at once: the newest. */
@@ -12,41 +11,30 @@ const MESSAGES = 40;
 
 type Detail = PageAnswer<"get_step_detail">;
 type Prompt = PageAnswer<"get_step_prompt">;
-type Shown = "prompt" | "changes" | "raw";
+const SHOWN = ["prompt", "changes", "raw"] as const;
+type Shown = (typeof SHOWN)[number];
 
 export function StepBody({ uuid, step, last }: { uuid: string; step: number; last: number }) {
-  const detail = useSignal<Detail | null>(null);
-  const prompt = useSignal<Prompt | null>(null);
-  const patch = useSignal<string | null>(null);
   const shown = useSignal<readonly Shown[]>([]);
-  const problem = useSignal("");
-  const failed = (error: Error): void => {
-    problem.value = error.message;
+  const [hasPrompt, hasChanges, isRaw] = SHOWN.map((one) => shown.value.includes(one));
+  const detail = useRead("get_step_detail", { uuid, step });
+  const prompt = useRead("get_step_prompt", hasPrompt || isRaw ? { uuid, step } : null);
+  const diff = useRead("diff", hasChanges ? { uuid, step, patch: true } : null);
+  const { found } = detail;
+  const problem = detail.problem || prompt.problem || diff.problem;
+  const button = (one: Shown, title: string) => {
+    const others = shown.value.filter((other) => other !== one);
+    const isShown = others.length < shown.value.length;
+    return (
+      <button
+        type="button"
+        aria-expanded={isShown}
+        onClick={() => (shown.value = isShown ? others : [...others, one])}
+      >
+        {title}
+      </button>
+    );
   };
-  useEffect(() => {
-    read("get_step_detail", { uuid, step }).then((found) => {
-      detail.value = found;
-    }, failed);
-  }, [uuid, step]);
-  const toggle = (one: Shown): void => {
-    const isShown = shown.value.includes(one);
-    shown.value = isShown ? shown.value.filter((other) => other !== one) : [...shown.value, one];
-    if (isShown) return;
-    if (one === "changes")
-      read("diff", { uuid, step, patch: true }).then((found) => {
-        patch.value = found.patch ?? "";
-      }, failed);
-    else if (prompt.value === null)
-      read("get_step_prompt", { uuid, step }).then((found) => {
-        prompt.value = found;
-      }, failed);
-  };
-  const button = (one: Shown, title: string) => (
-    <button type="button" aria-expanded={shown.value.includes(one)} onClick={() => toggle(one)}>
-      {title}
-    </button>
-  );
-  const found = detail.value;
   return (
     <section class="body" aria-label={`Step ${step}`}>
       <h2>Step {step}</h2>
@@ -60,7 +48,7 @@ export function StepBody({ uuid, step, last }: { uuid: string; step: number; las
         {button("changes", "Changes of this step in files")}
         {button("raw", "Raw request and answer")}
       </div>
-      {problem.value !== "" && <p role="alert">{problem}</p>}
+      {problem !== "" && <p role="alert">{problem}</p>}
       {found && (
         <p class="facts">
           <span>{count(found.usage.input_tokens)} tokens in</span>
@@ -77,13 +65,11 @@ export function StepBody({ uuid, step, last }: { uuid: string; step: number; las
       {found?.tool_calls.map((call) => (
         <CallBody key={call.id} call={call} />
       ))}
-      {shown.value.includes("changes") && patch.value !== null && (
-        <Text title="Changes" text={patch.value || "none"} patch />
-      )}
-      {shown.value.includes("prompt") && prompt.value && <PromptBody prompt={prompt.value} />}
-      {shown.value.includes("raw") && prompt.value && found && (
+      {hasChanges && diff.found && <Text title="Changes" text={diff.found.patch || "none"} patch />}
+      {hasPrompt && prompt.found && <PromptBody prompt={prompt.found} />}
+      {isRaw && prompt.found && found && (
         <>
-          <Text title="Request" text={JSON.stringify(prompt.value, null, 2)} />
+          <Text title="Request" text={JSON.stringify(prompt.found, null, 2)} />
           <Text title="Answer and calls" text={JSON.stringify(found, null, 2)} />
         </>
       )}

@@ -1,8 +1,9 @@
 /** The background units of a run as chips, in a strip for each kind. */
 
 import { useSignal } from "@preact/signals";
-import { act, now, read, type Unit } from "./page-api.ts";
+import { now, type Unit } from "./page-api.ts";
 import { elapsed } from "./page-format.ts";
+import { useRead } from "./page-read.ts";
 import { Text } from "./text-block.tsx";
 
 /** What a person calls each kind. */
@@ -18,20 +19,6 @@ const KINDS: Record<string, string> = {
 
 export function UnitStrip({ units }: { units: readonly Unit[] }) {
   const opened = useSignal("");
-  const output = useSignal<string | null>(null);
-  const problem = useSignal("");
-  const failed = (error: Error): void => {
-    problem.value = error.message;
-  };
-  const open = (id: string): void => {
-    problem.value = "";
-    output.value = null;
-    opened.value = opened.value === id ? "" : id;
-    if (opened.value === "") return;
-    read("unit_output", { id }).then(({ text }) => {
-      output.value = text;
-    }, failed);
-  };
   const unit = units.find(({ id }) => id === opened.value);
   return (
     <>
@@ -45,7 +32,7 @@ export function UnitStrip({ units }: { units: readonly Unit[] }) {
               class={`unit ${status}`}
               title={`${description}: ${status}`}
               aria-expanded={opened.value === id}
-              onClick={() => open(id)}
+              onClick={() => (opened.value = opened.value === id ? "" : id)}
             >
               {description.slice(0, 40)}, {status}{" "}
               {elapsed((ended_at === null ? now.value : Date.parse(ended_at)) - Date.parse(started_at))}
@@ -53,21 +40,22 @@ export function UnitStrip({ units }: { units: readonly Unit[] }) {
           ))}
         </p>
       ))}
-      {problem.value !== "" && <p role="alert">{problem}</p>}
-      {unit && (
-        <div class="body">
-          {output.value !== null && <Text title={unit.description} text={output.value || "no output yet"} />}
-          {unit.ended_at === null && (
-            <button
-              type="button"
-              class="danger"
-              onClick={() => act("stop_unit", { id: unit.id }).catch(failed)}
-            >
-              Stop {unit.kind === "local_bash" ? "the command" : "it"}
-            </button>
-          )}
-        </div>
-      )}
+      {unit && <UnitBody key={unit.id} unit={unit} />}
     </>
+  );
+}
+
+function UnitBody({ unit: { id, kind, description, ended_at } }: { unit: Unit }) {
+  const { found, problem, act } = useRead("unit_output", { id });
+  return (
+    <div class="body">
+      {problem !== "" && <p role="alert">{problem}</p>}
+      {found && <Text title={description} text={found.text || "no output yet"} />}
+      {ended_at === null && (
+        <button type="button" class="danger" onClick={() => act("stop_unit", { id })}>
+          Stop {kind === "local_bash" ? "the command" : "it"}
+        </button>
+      )}
+    </div>
   );
 }
