@@ -10,59 +10,13 @@ import { firstLine, whatOf } from "./rows.ts";
 type Morning = Answers["morning"];
 type State = LedgerRow["state"];
 
-export interface MorningReport {
-  since: string;
-  until: string;
-  /** Of jobs and others. */
-  runs: { done: number; failed: number; waiting: number; running: number };
-  tokens_used: number;
-  /** null: no price is known. */
-  cost_usd: number | null;
-  /** Jobs that were due, failed ones first. */
-  jobs: JobReport[];
-  other_runs: RunReport[];
-  /** Conversations, and runs that a person started at a terminal: only counted. */
-  interactive: Morning["interactive"];
-  /** Questions that wait for the user. */
-  asks: {
-    id: string;
-    agent: string;
-    project: string;
-    question: string;
-    answer: string;
-    until: string | null;
-  }[];
-  /** Jobs that don't run as they should. */
-  attention: { job: string; project: string; state: "silent" | "blocked" | "paused"; reason: string }[];
-}
-
-interface JobReport {
-  job: string;
-  project: string;
-  counts: Partial<Record<State, number>>;
-  tokens_used: number;
-  cost_usd: number | null;
-  /** What came of its last time. */
-  last: { due: string; state: State; what: string; uuid: string | null };
-  failures: { due: string; state: State; reason: string; uuid: string | null }[];
-}
-
-interface RunReport {
-  uuid: string;
-  agent: string;
-  project: string;
-  state: "done" | "failed" | "waiting";
-  ended: string;
-  what: string;
-  tokens_used: number;
-  cost_usd: number | null;
-}
-
 const LINE = 300;
 /** Failures of one job that are listed, the newest. */
 const MAX_FAILURES = 3;
 
-export function morningReport(morning: Morning): MorningReport {
+export type MorningReport = ReturnType<typeof morningReport>;
+
+export function morningReport(morning: Morning) {
   const { since_ms, now_ms, jobs, rows, runs, interactive, asks, silent } = morning;
   const byJob = Map.groupBy(rows, ({ job_id }) => job_id);
   const known = new Map(jobs.map((job) => [job.id, job]));
@@ -73,6 +27,7 @@ export function morningReport(morning: Morning): MorningReport {
   return {
     since: new Date(since_ms).toISOString(),
     until: new Date(now_ms).toISOString(),
+    /** Of jobs and others. */
     runs: {
       done: count("ran") + others.filter(({ state }) => state === "done").length,
       failed: count("failed") + others.filter(({ state }) => state === "failed").length,
@@ -80,10 +35,14 @@ export function morningReport(morning: Morning): MorningReport {
       running: count("running"),
     },
     tokens_used: used.reduce((sum, { tokens_used }) => sum + tokens_used, 0),
+    /** null: no price is known. */
     cost_usd: costOf(used),
+    /** Jobs that were due, failed ones first. */
     jobs: jobReports.toSorted((a, b) => badness(b) - badness(a)),
     other_runs: others,
+    /** Conversations, and runs that a person started at a terminal: only counted. */
     interactive,
+    /** Questions that wait for the user. */
     asks: asks.map((ask) => ({
       id: ask.request_id,
       agent: ask.agent,
@@ -92,14 +51,17 @@ export function morningReport(morning: Morning): MorningReport {
       answer: answerHint(ask),
       until: ask.until_ms === null ? null : new Date(ask.until_ms).toISOString(),
     })),
+    /** Jobs that don't run as they should. */
     attention: attentionOf(jobs, silent),
   };
 }
 
-function jobReport(job: JobInfo | undefined, rows: readonly LedgerRow[]): JobReport {
+type JobReport = ReturnType<typeof jobReport>;
+
+function jobReport(job: JobInfo | undefined, rows: readonly LedgerRow[]) {
   const last = rows[rows.length - 1];
   if (last === undefined) throw new Error("a job without rows");
-  const counts: JobReport["counts"] = {};
+  const counts: Partial<Record<State, number>> = {};
   for (const { state, count = 1 } of rows) counts[state] = (counts[state] ?? 0) + count;
   const failures = rows.filter(({ state }) => state === "failed" || state === "blocked").slice(-MAX_FAILURES);
   return {
@@ -108,6 +70,7 @@ function jobReport(job: JobInfo | undefined, rows: readonly LedgerRow[]): JobRep
     counts,
     tokens_used: rows.reduce((sum, { tokens_used }) => sum + tokens_used, 0),
     cost_usd: costOf(rows),
+    /** What came of its last time. */
     last: { due: last.due, state: last.state, what: whatOf(last), uuid: last.uuid },
     failures: failures.map((row) => ({
       due: row.due,
@@ -118,7 +81,7 @@ function jobReport(job: JobInfo | undefined, rows: readonly LedgerRow[]): JobRep
   };
 }
 
-function runReport(run: Morning["runs"][number]): RunReport {
+function runReport(run: Morning["runs"][number]) {
   const { uuid, agent, project, state, exit_code, intent, result, reason, tokens_used, cost_usd } = run;
   const end = state === "suspended" ? "waiting" : exit_code === 0 ? "done" : "failed";
   const came = end === "done" ? firstLine(result ?? "") : (reason ?? run.exit_reason ?? "");
@@ -134,17 +97,22 @@ function runReport(run: Morning["runs"][number]): RunReport {
   };
 }
 
-function attentionOf(jobs: readonly JobInfo[], silent: Morning["silent"]): MorningReport["attention"] {
-  return jobs.flatMap((job): MorningReport["attention"] => {
+function attentionOf(jobs: readonly JobInfo[], silent: Morning["silent"]) {
+  return jobs.flatMap((job) => {
     const { id, name, state, reason, expect_every } = job;
     const project = basename(job.project);
     if (state === "blocked" || state === "paused")
-      return [{ job: name, project, state, reason: oneLine(reason ?? "", LINE) }];
+      return { job: name, project, state, reason: oneLine(reason ?? "", LINE) };
     const late = silent.find(({ job_id }) => job_id === id);
     if (!late) return [];
     const since =
       late.last_success === null ? "it has never succeeded" : `no success since ${late.last_success}`;
-    return [{ job: name, project, state: "silent", reason: `${since}; expected every ${expect_every}` }];
+    return {
+      job: name,
+      project,
+      state: "silent" as const,
+      reason: `${since}; expected every ${expect_every}`,
+    };
   });
 }
 
