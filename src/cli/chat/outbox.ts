@@ -1,5 +1,6 @@
 /** The messages that were sent and that the model has not read yet. */
 
+import { BoundedMap } from "../../lib/bounded-map.ts";
 import type { ProgressPayload } from "../../protocol/methods.ts";
 import { firstLines } from "../output/format.ts";
 import { type Draft, joined } from "../terminal/draft.ts";
@@ -52,7 +53,7 @@ const MAX_REMEMBERED = 200;
 export class Outbox {
   readonly #ports: OutboxPorts;
   #entries: Entry[] = [];
-  readonly #sent = new Map<number, Sent>();
+  readonly #sent = new BoundedMap<number, Sent>(MAX_REMEMBERED);
   #sending: Promise<unknown> = Promise.resolve();
 
   constructor(ports: OutboxPorts) {
@@ -165,8 +166,6 @@ export class Outbox {
   #number(entry: Entry, seq: number): void {
     entry.seq = seq;
     this.#sent.set(seq, entry);
-    const oldest = this.#sent.keys().next().value;
-    if (this.#sent.size > MAX_REMEMBERED && oldest !== undefined) this.#sent.delete(oldest);
   }
 
   #remove(entry: Entry): void {

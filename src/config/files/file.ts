@@ -17,6 +17,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
+import { BoundedMap } from "../../lib/bounded-map.ts";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { readRegularSync } from "../../lib/regular-file.ts";
 import { SyscallError } from "../../plugin/errors.ts";
@@ -36,7 +37,7 @@ const GRAIN_MS = 50;
  * or inode. An unchanged file costs one `stat`.
  */
 export class FileCache<T> {
-  readonly #entries = new Map<string, { stamp: string; made: T }>();
+  readonly #entries = new BoundedMap<string, { stamp: string; made: T }>(MAX_CACHED);
   readonly #make: (text: string, file: string) => T;
 
   constructor(make: (text: string, file: string) => T) {
@@ -56,7 +57,7 @@ export class FileCache<T> {
     const text = readText(file);
     if (text === null) return null;
     const made = this.#make(text, file);
-    if (stamp !== null) remember(this.#entries, file, { stamp, made });
+    if (stamp !== null) this.#entries.set(file, { stamp, made });
     return made;
   }
 }
@@ -80,13 +81,8 @@ export function digestFile(file: string): string | null {
   if (cached?.stamp === stamp) return cached.digest;
   // Reading a large file whole would block the daemon's thread.
   const digest = stat.size > DIGESTED_BYTES ? digestText(stampText(stat)) : digestBytes(file);
-  if (stamp !== null) remember(digests, file, { stamp, digest });
+  if (stamp !== null) digests.set(file, { stamp, digest });
   return digest;
-}
-
-function remember<T>(entries: Map<string, T>, file: string, entry: T): void {
-  if (entries.size >= MAX_CACHED) entries.delete(entries.keys().next().value ?? "");
-  entries.set(file, entry);
 }
 
 export function digestText(content: string | Uint8Array): string {
@@ -193,7 +189,7 @@ export function isClosedByOwner(folder: string, inside: string, uid: number): bo
   }
 }
 
-const digests = new Map<string, { stamp: string; digest: string }>();
+const digests = new BoundedMap<string, { stamp: string; digest: string }>(MAX_CACHED);
 
 /** The files of all plugins are read at once: a buffer for each would be garbage at once. */
 function digestBytes(file: string): string {

@@ -2,6 +2,7 @@
 
 import type { Document, LineCounter, Node } from "yaml";
 import type { ZodType, z } from "zod";
+import { BoundedMap } from "../../lib/bounded-map.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { FileCache, pathExists } from "./file.ts";
 
@@ -58,7 +59,6 @@ export async function parseYaml<S extends ZodType>(
   const cached = texts.get(file);
   const parsed =
     cached?.source === text ? cached.parsed : parse(await library(), text, file, { firstLine, maxBytes });
-  if (texts.size >= MAX_TEXTS) texts.delete(texts.keys().next().value ?? "");
   texts.set(file, { source: text, parsed });
   return { value: check(schema, parsed), text: parsed };
 }
@@ -105,8 +105,7 @@ function stockText(file: string, value: unknown): YamlText {
 
 let cache: FileCache<YamlText> | undefined;
 /** Parsed front matter by file. It is parsed again only when the text has changed. */
-const texts = new Map<string, { source: string; parsed: YamlText }>();
-const MAX_TEXTS = 512;
+const texts = new BoundedMap<string, { source: string; parsed: YamlText }>(512);
 
 type Library = typeof import("yaml");
 type ZodIssue = z.core.$ZodIssue;

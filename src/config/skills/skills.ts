@@ -2,6 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { BoundedMap } from "../../lib/bounded-map.ts";
 import type { SkillInfo } from "../../options/definitions.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import {
@@ -229,15 +230,13 @@ async function attempt(found: SkillSource, sources: ConfigSources, list: SkillLi
 }
 
 /** Parsed skills by tier and file: the stock agents offer all of them to each run. */
-const parsedSkills = new Map<string, { content: string; skill: Skill }>();
-const MAX_PARSED = 512;
+const parsedSkills = new BoundedMap<string, { content: string; skill: Skill }>(512);
 
 async function parseSkill(found: SkillSource, content: string): Promise<Skill> {
   const key = `${found.tier} ${found.source === EMBEDDED ? found.name : found.source}`;
   const cached = parsedSkills.get(key);
   if (cached?.content === content) return cached.skill;
   const skill = await readSkill(found, content);
-  if (parsedSkills.size >= MAX_PARSED) parsedSkills.delete(parsedSkills.keys().next().value ?? "");
   parsedSkills.set(key, { content, skill });
   return skill;
 }

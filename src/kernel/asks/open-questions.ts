@@ -1,5 +1,6 @@
 /** The open questions of a process, and the clients that can answer them. */
 
+import { BoundedMap } from "../../lib/bounded-map.ts";
 import type { Channel } from "../../lib/channel.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { OpenAsk } from "../../run/ask-schema.ts";
@@ -27,7 +28,7 @@ export interface Waiting {
 export class OpenQuestions {
   readonly #open = new Map<string, Waiting>();
   /** How the last questions ended, by id. */
-  readonly #ended = new Map<string, string>();
+  readonly #ended = new BoundedMap<string, string>(MAX_REMEMBERED);
 
   get size(): number {
     return this.#open.size;
@@ -61,8 +62,6 @@ export class OpenQuestions {
   /** Remembers how a question ended. */
   end(id: string, how: string): void {
     this.#ended.set(id, how);
-    const [oldest] = this.#ended.keys();
-    if (this.#ended.size > MAX_REMEMBERED && oldest !== undefined) this.#ended.delete(oldest);
   }
 
   hasEnded(id: string): boolean {

@@ -1,6 +1,7 @@
 /** The dashboard: a page served by the daemon, on loopback unless a setting says otherwise. It shows what the methods answer, and does what they do. */
 
 import { isIP } from "node:net";
+import { BoundedMap } from "../../lib/bounded-map.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Caller, Peer } from "../connection/connection.ts";
@@ -89,7 +90,7 @@ export class Dashboard {
   /** undefined: it is on loopback, and has tokens. */
   readonly #password: Password | undefined;
   /** Until when each token can be used. A token can be used once. */
-  readonly #tokens = new Map<string, number>();
+  readonly #tokens = new BoundedMap<string, number>(MAX_TOKENS);
   readonly #sessions = new Set<string>();
   readonly #metricsToken: MetricsToken;
   #server: Bun.Server<undefined> | undefined;
@@ -129,8 +130,6 @@ export class Dashboard {
   #newToken(): string {
     const token = secret();
     for (const [old, until] of this.#tokens) if (until < this.#clock.now()) this.#tokens.delete(old);
-    const [oldest] = this.#tokens.keys();
-    if (this.#tokens.size >= MAX_TOKENS && oldest !== undefined) this.#tokens.delete(oldest);
     this.#tokens.set(token, this.#clock.now() + TOKEN_MS);
     return token;
   }

@@ -9,6 +9,7 @@ import { keyNames } from "../../config/providers/provider-needs.ts";
 import type { KeyCommand, Providers } from "../../config/providers/providers.ts";
 import type { Settings } from "../../config/settings/settings.ts";
 import type { Secrets } from "../../kernel/process/secrets.ts";
+import { BoundedMap } from "../../lib/bounded-map.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import { LastEqual } from "../../lib/last-equal.ts";
 import { type ProgramPorts, runShortProgram, shell } from "../../os/short-program.ts";
@@ -122,7 +123,7 @@ const SHOWN = 200;
  */
 export class CommandKeys implements KeyCommands {
   readonly #ports: KeyCommandPorts;
-  readonly #sources = new Map<string, CommandKey>();
+  readonly #sources = new BoundedMap<string, CommandKey>(MAX_KEPT);
 
   constructor(ports: KeyCommandPorts) {
     this.#ports = ports;
@@ -137,11 +138,7 @@ export class CommandKeys implements KeyCommands {
     const own = Object.fromEntries(given.toSorted(([a], [b]) => (a < b ? -1 : 1)));
     const id = digestText(JSON.stringify([command.command, command.cwd, own]));
     const known = this.#sources.get(id) ?? new CommandKey(id, command, own, this.#ports);
-    // Moves the entry to the end: the least recently used is dropped first.
-    this.#sources.delete(id);
     this.#sources.set(id, known);
-    const [oldest] = this.#sources.keys();
-    if (this.#sources.size > MAX_KEPT && oldest !== undefined) this.#sources.delete(oldest);
     return known;
   }
 }

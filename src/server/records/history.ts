@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { orphanedRecord } from "../../kernel/resume/orphaned-record.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
+import { BoundedMap } from "../../lib/bounded-map.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { CollectedRun } from "../../store/runs/collected-runs.ts";
 import { UNITS } from "../../store/runs/run-files.ts";
@@ -78,7 +79,7 @@ interface HistoryPorts {
 export class History {
   readonly #ports: HistoryPorts;
   /** Cached states of runs whose kernel has died, which never change; by UUID, kernel and PID. */
-  readonly #crashedRuns = new Map<string, CrashedRun>();
+  readonly #crashedRuns = new BoundedMap<string, CrashedRun>(MAX_CRASHED_RUNS);
 
   #stepIndexes: StepIndexes | undefined;
 
@@ -312,7 +313,6 @@ export class History {
     const life = `${info.uuid} ${info.kernel} ${info.pid}`;
     const words = this.#crashedRuns.get(life) ?? (await readCrashedRun(info, records).catch(unread));
     if (words instanceof SyscallError) return asUnreadable(info, words);
-    if (this.#crashedRuns.size >= MAX_CRASHED_RUNS) this.#crashedRuns.clear();
     this.#crashedRuns.set(life, words);
     // The state that recovery will write.
     return asSuspended(info, words);

@@ -2,6 +2,7 @@
 
 import { type Stats, statSync } from "node:fs";
 import { join } from "node:path";
+import { BoundedMap } from "../../lib/bounded-map.ts";
 import { StepIndex, type StepLine } from "../../run/step-index.ts";
 import type { DamageCollector } from "../../store/files/damaged-lines.ts";
 import type { LineFaults, LogPosition } from "../../store/files/read-log.ts";
@@ -16,17 +17,14 @@ const BATCH = 100;
 
 /** Reads steps.jsonl of a run once, and later only what was added to it. */
 export class StepIndexes {
-  readonly #files = new Map<string, IndexedFile>();
+  readonly #files = new BoundedMap<string, IndexedFile>(MAX_INDEXES);
 
   /** Returns a line for each finished step; adds to `damage` what can't be read. */
   async of(run: Run, isLive: boolean, damage: DamageCollector): Promise<readonly StepLine[]> {
     const path = join(run.records.dir(run.info.uuid), STEPS);
     const known = this.#files.get(path);
     const file = known?.continues(path, isLive) ? known : new IndexedFile(path);
-    this.#files.delete(path);
     this.#files.set(path, file);
-    const [oldest] = this.#files.keys();
-    if (this.#files.size > MAX_INDEXES && oldest !== undefined) this.#files.delete(oldest);
     return file.read(run, damage);
   }
 }

@@ -1,6 +1,7 @@
 /** The inbox file of a run: its writer, and its unread entries. */
 
 import { join } from "node:path";
+import { BoundedMap } from "../../lib/bounded-map.ts";
 import { SCHEMA_VERSION } from "../../lib/schema-version.ts";
 import { AppendLog } from "../files/append-log.ts";
 import { replaceDocument, syncDirectory } from "../files/document.ts";
@@ -66,14 +67,14 @@ export class InboxLog {
   /** Bytes of acknowledged lines in the file. */
   #spentBytes: number;
   /** Made with the first key: most messages have none. */
-  #keys: Map<string, number> | undefined;
+  #keys: BoundedMap<string, number> | undefined;
 
   constructor(o: InboxLogOptions) {
     this.#o = o;
     this.#log = new AppendLog(join(o.dir, INBOX), `${INBOX} of run ${o.uuid}`, { fs: o.fs });
     this.#last = o.rest?.last ?? 0;
     this.#spentBytes = o.rest?.spentBytes ?? 0;
-    if (o.rest?.keys.size) this.#keys = new Map(o.rest.keys);
+    for (const [key, seq] of o.rest?.keys ?? []) this.#remember(key, seq);
     for (const entry of o.rest?.unread ?? []) this.#unread.set(entry.seq, o.seal(JSON.stringify(entry)));
   }
 
@@ -91,10 +92,8 @@ export class InboxLog {
   }
 
   #remember(key: string, seq: number): void {
-    this.#keys ??= new Map();
+    this.#keys ??= new BoundedMap(MAX_KEYS);
     this.#keys.set(key, seq);
-    const [oldest] = this.#keys.keys();
-    if (this.#keys.size > MAX_KEYS && oldest !== undefined) this.#keys.delete(oldest);
   }
 
   async #pend(pending: Omit<Pending, "done">): Promise<void> {

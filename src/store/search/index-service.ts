@@ -1,6 +1,7 @@
 /** Answers the requests to the index, in its Worker. */
 
 import { join } from "node:path";
+import { BoundedMap } from "../../lib/bounded-map.ts";
 import { realFs } from "../files/fs-port.ts";
 import type { IndexFile } from "../files/index-file.ts";
 import type { RecordKey } from "../runs/record-key.ts";
@@ -41,11 +42,12 @@ type Operations = {
 
 /** The databases of all data folders. */
 export class IndexService implements Operations {
-  readonly #indexes: RecentlyUsed<DerivedIndex>;
+  readonly #indexes = new BoundedMap<string, DerivedIndex>(MAX_OPEN, (index) => index.close());
+  readonly #key: RecordKey;
   #working = false;
 
   constructor(key: RecordKey) {
-    this.#indexes = new RecentlyUsed(MAX_OPEN, (dir) => new DerivedIndex(dir, key));
+    this.#key = key;
   }
 
   answer(operation: ToIndexWorker): AnswerOf<OperationName> | Promise<AnswerOf<OperationName>> {
@@ -68,11 +70,11 @@ export class IndexService implements Operations {
   }
 
   sources({ dataDir, collection }: RequestOf<"sources">): AnswerOf<"sources"> {
-    return this.#indexes.of(dataDir).documents.sources(collection);
+    return this.#of(dataDir).documents.sources(collection);
   }
 
   put({ dataDir, collection, source, version, documents }: RequestOf<"put">): void {
-    this.#indexes.of(dataDir).documents.put(collection, source, version, documents);
+    this.#of(dataDir).documents.put(collection, source, version, documents);
   }
 
   async find({ text, documents, runs, limit, ...filter }: FindRequest): Promise<AnswerOf<"find">> {
@@ -80,7 +82,7 @@ export class IndexService implements Operations {
     const { project: _project, ...ofDocuments } = filter;
     const found: { hit: TextHit; shown: () => IndexHit }[] = [];
     for (const { dataDir, collections } of documents) {
-      const hits = this.#indexes.of(dataDir).documents.find(words, { ...ofDocuments, collections }, limit);
+      const hits = this.#of(dataDir).documents.find(words, { ...ofDocuments, collections }, limit);
       found.push(...hits.map((hit) => ({ hit, shown: () => shownDocument(hit, words) })));
     }
     const until = performance.now() + CATCH_UP_MS;
@@ -88,7 +90,7 @@ export class IndexService implements Operations {
     for (const dataDir of runs) {
       // A search where nothing was recorded makes no file.
       if (realFs.stat(join(dataDir, "steps")) === null) continue;
-      const index = this.#indexes.of(dataDir).conversations;
+      const index = this.#of(dataDir).conversations;
       await index.look();
       while (performance.now() < until && (await index.work()));
       const hits = await index.find(words, filter, limit);
@@ -101,12 +103,12 @@ export class IndexService implements Operations {
   }
 
   async pageRuns({ dataDir, query }: RequestOf<"pageRuns">): Promise<AnswerOf<"pageRuns">> {
-    const { rows, total, open, damaged } = await (await this.#indexes.of(dataDir).runs).page(query);
+    const { rows, total, open, damaged } = await (await this.#of(dataDir).runs).page(query);
     return { rows: textsOf(rows), total, open: textsOf(open), damaged: damaged.map(damagedText) };
   }
 
   async recordTexts({ dataDir, uuids }: RequestOf<"recordTexts">): Promise<AnswerOf<"recordTexts">> {
-    const index = await this.#indexes.of(dataDir).runs;
+    const index = await this.#of(dataDir).runs;
     const texts: (string | null)[] = [];
     const rows = uuids.map((uuid) => ({ uuid }));
     for await (const { text } of index.recordTexts(rows)) texts.push(text ?? null);
@@ -118,7 +120,15 @@ export class IndexService implements Operations {
   }
 
   close(): void {
-    this.#indexes.close();
+    for (const index of this.#indexes.values()) index.close();
+    this.#indexes.clear();
+  }
+
+  /** The databases of a data folder, which become the newest ones. */
+  #of(dataDir: string): DerivedIndex {
+    const index = this.#indexes.get(dataDir) ?? new DerivedIndex(dataDir, this.#key);
+    this.#indexes.set(dataDir, index);
+    return index;
   }
 
   /** Indexes what is left, with rests: the machine has other work. */
@@ -128,7 +138,7 @@ export class IndexService implements Operations {
     try {
       for (let isLeft = true; isLeft; ) {
         isLeft = false;
-        for (const { conversations: index } of this.#indexes.open()) {
+        for (const { conversations: index } of [...this.#indexes.values()]) {
           const start = performance.now();
           isLeft = (await index.work()) || isLeft;
           await Bun.sleep(Math.max(MIN_REST_MS, REST_FACTOR * (performance.now() - start)));
@@ -215,39 +225,6 @@ export class DocumentIndex {
 
   find(words: readonly QueryWord[], filter: TextFilter, limit: number): TextHit[] {
     return this.#texts.use((texts) => texts.find(words, filter, limit));
-  }
-}
-
-class RecentlyUsed<T extends { close(): void }> {
-  /** A map keeps the order of insertion: the first one is the least recently used. */
-  readonly #open = new Map<string, T>();
-  readonly #max: number;
-  readonly #make: (name: string) => T;
-
-  constructor(max: number, make: (name: string) => T) {
-    this.#max = max;
-    this.#make = make;
-  }
-
-  of(name: string): T {
-    const one = this.#open.get(name) ?? this.#make(name);
-    this.#open.delete(name);
-    this.#open.set(name, one);
-    for (const [oldest, used] of this.#open) {
-      if (this.#open.size <= this.#max) break;
-      this.#open.delete(oldest);
-      used.close();
-    }
-    return one;
-  }
-
-  open(): T[] {
-    return [...this.#open.values()];
-  }
-
-  close(): void {
-    for (const one of this.#open.values()) one.close();
-    this.#open.clear();
   }
 }
 
