@@ -2,8 +2,8 @@ import { daemonNotFound } from "../../../src/daemons/daemon-state.ts";
 import type { Resumed, ResumeOptions } from "../../../src/kernel/agents/run-resumer.ts";
 import type { Rights } from "../../../src/kernel/capability-manager.ts";
 import type { Interrupted, OutgoingMessage } from "../../../src/kernel/chat/chat-control.ts";
-import { joinEvents } from "../../../src/kernel/events/process-events.ts";
 import { entriesOf } from "../../../src/kernel/events/log-entry.ts";
+import { joinEvents } from "../../../src/kernel/events/process-events.ts";
 import type { ShutdownOptions } from "../../../src/kernel/lifecycle-manager.ts";
 import type { GateStatus } from "../../../src/kernel/llm/model-gate.ts";
 import type {
