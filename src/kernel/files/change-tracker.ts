@@ -274,7 +274,7 @@ export class ChangeTracker {
     moved: readonly FoundChange[],
     call: CallOptions,
   ): Promise<void> {
-    if (found.length === 0) return;
+    if (found.length + moved.length === 0) return;
     const entries = found.flatMap(({ before }) =>
       isEntry(before) && before.kind !== "other" ? [before.oid] : [],
     );
@@ -288,11 +288,13 @@ export class ChangeTracker {
       const { before } = change;
       lines.push({ ...change, before: isEntry(before) ? await stateOfEntry(before, committed) : before });
     }
-    // Only what an undo brings back under its former name is the run's under the new one.
+    // What an undo brings back under its former name is the run's under the new one. What is older than the run and was
+    // ignored or elsewhere is left alone by an undo, and named.
     const removed = Map.groupBy(lines, ({ before, after }) => (after === null && before?.oid) || "");
     for (const { before: _, ...change } of moved) {
-      const { oid } = change.after ?? {};
-      if (oid && removed.get(oid)?.pop()) lines.push({ ...change, before: null });
+      const { oid, older } = change.after ?? {};
+      if ((oid && removed.get(oid)?.pop()) || (older && (await this.#isInMoved(change.path))))
+        lines.push({ ...change, before: null });
     }
     lines.sort((a, b) => (a.path < b.path ? -1 : 1));
     for (const { path, before, after } of lines) {
@@ -300,6 +302,15 @@ export class ChangeTracker {
       this.#net.set(path, { before: first ? first.before : before, after });
     }
     this.#record(...lines);
+  }
+
+  /** Whether the run has moved a folder above the file, or changed what is in one. */
+  async #isInMoved(path: string): Promise<boolean> {
+    for (let at = dirname(path); at !== "."; at = dirname(at)) {
+      const stat = await lstat(pathOf(join(this.#ports.dir, at))).catch(() => null);
+      if (stat && this.#ports.isOwn(stat.ctimeMs)) return true;
+    }
+    return false;
   }
 
   /** The folders above a new file that have been made by the run. */

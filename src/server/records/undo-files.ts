@@ -44,6 +44,8 @@ interface UndoFilesOptions {
 export class UndoFiles {
   readonly #o: UndoFilesOptions;
   readonly #states: FileStates;
+  /** The contents that files of the plan are to have. */
+  #wanted: ReadonlySet<string> = new Set();
 
   constructor(o: UndoFilesOptions) {
     this.#o = o;
@@ -52,9 +54,14 @@ export class UndoFiles {
     this.#states = new FileStates({ put, most: MOST_COMPARED, format: "sha1" });
   }
 
+  #want({ files }: UndoPlan): void {
+    this.#wanted = new Set(files.flatMap(({ to }) => to?.oid ?? []));
+  }
+
   /** What `apply` would do. */
   async look(plan: UndoPlan, { force }: { force: boolean }): Promise<Done[]> {
     const done: Done[] = [];
+    this.#want(plan);
     for (const file of plan.files) done.push((await this.#decide(file, force)).done);
     return done;
   }
@@ -71,6 +78,7 @@ export class UndoFiles {
       files: files.map(({ path, from, to }) => ({ path, from, to })),
     });
     if (plan.files.length === 0) return [];
+    this.#want(plan);
     await record(lineOf("undoing", plan.files));
     const results = new Map<PlannedFile, Done>();
     const finished: PlannedFile[] = [];
@@ -126,6 +134,8 @@ export class UndoFiles {
       if (mixed) return refused("another program changed it between two changes of the run", true);
       if (!sameState(now, from)) return refused(changedSince(now, from), true);
     }
+    if (from?.oid && this.#wanted.has(from.oid) && (await this.#o.store.get(from.oid)) === null)
+      return refused("it is the only copy of a file that the run moved: the record has lost its content");
     if (to === null) return { done: was("removed"), now };
     const content = await this.#o.store.get(to.oid);
     if (content === null) return refused("its former content is missing or damaged in the run's record");

@@ -43,7 +43,9 @@ describe("undo never takes what the user had", () => {
     ["moved, then changed", ["mv .env env.txt", "echo x >> env.txt"], "env.txt", null],
     ["moved over a file of the repository", ["mv .env a.txt"], "a.txt", null],
     ["another repository's file is moved over it", ["mv .gitignore gi", "mv nested/f .env"], ".env", null],
-    ["its ignored folder is moved", ["mv data kept"], "kept/db", "rows"],
+    ["its ignored folder is moved", ["mv data kept"], "kept/db", null],
+    ["moved, and changed later", ["mv data kept; echo x > kept/new", "touch kept/more"], "kept/db", null],
+    ["moved deeper", ["mkdir deep; mv data deep/kept"], "deep/kept/db", null],
     ["a file in a formerly ignored folder", ["echo > .gitignore; echo x >> data/db"], "data/db", null],
     ["a branch without the ignore file", ["git checkout -q bare && echo x >> .env"], ".env", null],
     ["a branch that has it as a file", ["git checkout -q -f tracks"], ".env", null],
@@ -97,6 +99,20 @@ describe("undo never takes what the user had", () => {
       expect.stringContaining(gone),
       expect.stringContaining(gone),
     ]);
+  });
+
+  test("the new name of a file stays where the record has lost its content", async () => {
+    await using machine = new Machine({ git: true });
+    machine.write("a.txt", "a\n");
+    machine.write("b.txt", "b\n");
+    machine.commit("all");
+    machine.write("mine.txt", "mine\n");
+    const uuid = await played(machine, "mv mine.txt c.txt; mv a.txt b.txt");
+    // As `git clean -X` in the run does with its record.
+    machine.remove(`.rnix/data/steps/${uuid}/snapshots/objects`);
+    const { code, stderr } = await machine.run(["undo", uuid]);
+    expect([code, machine.read("c.txt"), machine.read("b.txt")]).toEqual([1, "mine\n", "a\n"]);
+    expect(stderr).toContain("left alone  c.txt: it is the only copy of a file that the run moved");
   });
 
   test("a known file that the run has moved comes back, and its new name goes", async () => {
