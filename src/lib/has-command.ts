@@ -38,8 +38,8 @@ type Variables = Readonly<Record<string, string | undefined>>;
 
 /**
  * Whether a shell text runs any command. `true` and `:` are commands, but not after an empty variable. Blanks,
- * comments, assignments, redirections, definitions, and commands that only prepare the shell are none. Nor is a
- * variable that is empty in `variables`; without these, each variable counts as a command.
+ * comments, assignments, redirections, definitions, commands that only prepare the shell, and those in the background are
+ * none. Nor is a variable that is empty in `variables`; without these, each variable counts as a command.
  */
 export function hasCommand(text: string, variables?: Variables): boolean {
   const tokens = tokensOf(text);
@@ -56,8 +56,11 @@ export function hasCommand(text: string, variables?: Variables): boolean {
   let first = true;
   /** An empty variable stood for a command: 1 in this part of the text, 2 in an earlier one. */
   let empty: 0 | 1 | 2 = 0;
+  const waited = inBackground(tokens);
   for (let at = 0; at < tokens.length; at++) {
     const { kind, text: word } = tokens[at] ?? END;
+    if (waited.has(at)) continue;
+    if (word === "wait" && first && tokens[at + 1]?.kind === "word") return true;
     if (kind === "word" && SUBSTITUTION.test(word.replaceAll(/'[^']*'/g, ""))) {
       if (!OPEN.test(word)) return true;
       // What is in it is a command, if it has any.
@@ -107,6 +110,22 @@ function tokensOf(text: string): Token[] {
     }
     return [];
   });
+}
+
+/** What runs in the background: the shell does not know its result. `wait PID` would. */
+function inBackground(tokens: readonly Token[]): ReadonlySet<number> {
+  const found = new Set<number>();
+  const starts = [0];
+  for (const [at, { kind, text }] of tokens.entries()) {
+    if (/^(?:[({]|\$\(|if|case|do)$/.test(text)) starts.push(at + 1);
+    else if (/^(?:[)}]|fi|esac|done)$/.test(text)) starts.length = Math.max(1, starts.length - 1);
+    else if (kind === "separator" && !/^(?:&&|\|)/.test(text)) {
+      const start = starts.pop() ?? 0;
+      if (text.startsWith("&")) for (let i = start; i < at; i++) found.add(i);
+      starts.push(at + 1);
+    }
+  }
+  return found;
 }
 
 function isBracket(tokens: readonly Token[], at: number, bracket: string): boolean {

@@ -48,7 +48,9 @@ export function refuseRequest(request: PlacedSpawn, { isInside }: { isInside: bo
 export function requireCommands(checks: readonly string[], env: Readonly<Record<string, string>>): void {
   const empty = checks.find((check) => !hasCommand(check, env));
   if (empty === undefined) return;
-  const why = hasCommand(empty) ? "its variables are empty in the environment of the run" : "it runs nothing";
+  const why = hasCommand(empty)
+    ? "its variables are empty in the environment of the run"
+    : "it runs nothing whose result is known";
   throw new SyscallError(
     "INVALID",
     `check: expected a command, got ${JSON.stringify(empty)}: ${why}, so it would pass`,

@@ -19,6 +19,11 @@ const EMPTY = [
   "$( )",
   "ulimit -c 0",
 ];
+/** Its result is not known. */
+const IN_BACKGROUND = [
+  ...["false &", "false & wait", "(false) &", "(false &)", "{ false; } &", "false && true &", "false &> log"],
+  ...["cd . && false & cd .", "false & false &", "if true; then false; fi &", "nohup false > log 2>&1 &"],
+];
 const HIDDEN = ["if $UNSET; then :; fi", "bash -c '$UNSET'", "sh -ec '$UNSET || true'"];
 const OTHERWISE = ["{UNSET:-}", "{@}", "{UNSET:+npm test}", "UNSET || exit 1", "UNSET; env CI=1 $UNSET"].map(
   (text) => `$${text}`,
@@ -27,7 +32,7 @@ const OTHERWISE = ["{UNSET:-}", "{@}", "{UNSET:+npm test}", "UNSET || exit 1", "
 test("a check that runs nothing is refused before the run spends anything, alone and beside others", async () => {
   await using machine = new Machine();
   const model = await machine.play({ "do it": [says("done")] });
-  for (const check of [...NOTHING, ...PREPARING, ...EMPTY, ...HIDDEN, ...OTHERWISE]) {
+  for (const check of [...NOTHING, ...PREPARING, ...EMPTY, ...HIDDEN, ...OTHERWISE, ...IN_BACKGROUND]) {
     const { receipt, stderr } = await refusal(machine, ["do it", "--check", "true", "--check", check]);
     expect(receipt.exit_code).toBe(64);
     expect(stderr).toContain("check: expected a command");
@@ -48,6 +53,12 @@ test("a check that the user declares as a command is run", async () => {
     "env CI=1 true",
     "bash -c 'true'",
     "$UNSET test -d .",
+    "false & true",
+    "true & wait $!",
+    "true & P=$!; wait $P",
+    "if false & then true; fi",
+    "test '&' = '&'",
+    "true 2>&1 && true >&2",
   ])
     expect((await verdict(machine, ["do it", "--check", check])).receipt).toMatchObject({ exit_code: 0 });
 });
