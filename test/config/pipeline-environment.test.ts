@@ -141,6 +141,18 @@ describe("a value that looks like a key reaches no program and is redacted, what
     }
   });
 
+  test("hexadecimal digits", () => {
+    const hex = "8f2a4c6e0b1d3f5a7c9e8f2a4c6e0b1d";
+    const commit = "1b2c3d4e5f60718293a4b5c6d7e8f9011b2c3d4e5f60718293a4b5c6d7e8f901";
+    const env = { CI_X: hex, NODE_X: hex + hex, APP_DIR: hex.toUpperCase(), CI_COMMIT_SHA: commit };
+    const { secrets, ...found } = pipelineEnvironment(env);
+    expect(found).toEqual({
+      env: { CI_COMMIT_SHA: commit },
+      kept: ["APP_DIR", "CI_X", "NODE_X"],
+    });
+    for (const key of [hex, hex + hex, env.APP_DIR]) expect(secrets).toContain(key);
+  });
+
   test("a password in an address is redacted", () => {
     const { secrets } = pipelineEnvironment({ CI_DB: "postgres://app:tr0ub4dor@db.acme.io/shop" });
     expect(secrets).toContain("tr0ub4dor");

@@ -118,17 +118,24 @@ function inline(text: string): string {
   return withoutAddresses(line);
 }
 
-/** No address becomes a link by itself. */
+/** No address becomes a link by itself, and no text is a mention: `@user`, `#12`, `!12`. */
 function withoutAddresses(text: string): string {
   return text
     .replaceAll("://", ":\\//")
-    .replaceAll(/\bwww\./gi, "$&\u200b")
-    .replaceAll(/(?<=\w)@(?=\w)/g, "@\u200b");
+    .replaceAll(/www\./gi, "$&\u200b")
+    .replaceAll(/(?:@|[#!](?=\d)|\bGH-(?=\d))/gi, "$&\u200b");
 }
 
-/** No link, picture or definition of one: its reader's browser would ask the address, and a text could hide where it leads. */
+/** A fence with the language that follows it. */
+const FENCE = /^((?:[\s>*+-]|\d+[.)])*(?:`{3,}|~{3,}))(?=[^\S\n]*[^\s`~][^`\n]*$)/gm;
+
+/**
+ * No link, picture or definition of one: its reader's browser would ask the address, and a text could hide where it leads.
+ * Code has no language: of some (`mermaid`), pages draw diagrams with links and pictures.
+ */
 function inert(text: string): string {
-  return withoutAddresses(text.replaceAll(/\](?=\\*[([:])/g, "] ").replaceAll(/</g, "&lt;"));
+  const plain = text.replaceAll(FENCE, "$1text ");
+  return withoutAddresses(plain.replaceAll(/\](?=\\*[([:])/g, "] ").replaceAll(/</g, "&lt;"));
 }
 
 function code(text: string): string {

@@ -48,6 +48,9 @@ const PASSWORD_IN_URL = /:\/\/[^/\s@]*@/;
 const MIN_SECRET = 16;
 /** What a key can consist of. A word of a path has no "/", and is mostly lower case. */
 const WORD = /[A-Za-z0-9+_=-]{17,}/g;
+/** A key in hexadecimal digits, which has not the length of a commit; and names of variables for other values of that form. */
+const HEX_KEY = /^(?=.*[a-f])(?=.*\d)(?!.{40}$)[\da-f]{32,}$/i;
+const HEX_NAME = /SHA|COMMIT|HASH|DIGEST|CHECKSUM|REVISION|TRACE|SPAN|UUID|_ID$|_REF$/i;
 /** Random letters and digits change their kind at 62 % of the places, words in camel case at 30 %. */
 const RANDOM_CHANGES = 0.38;
 
@@ -93,6 +96,7 @@ function secretsOf(name: string, value: string): string[] {
   const found = [
     ...secretsIn(value),
     ...(LISTED.has(name) ? [] : (value.match(WORD)?.filter(isRandomWord) ?? [])),
+    ...(HEX_KEY.test(value) && !LISTED.has(name) && !HEX_NAME.test(name) ? [value] : []),
   ];
   return SECRET.test(name) && !LISTED.has(name) && isSecretValue(value) ? [value, ...found] : found;
 }

@@ -64,6 +64,21 @@ describe("the reports of a run in a pipeline", () => {
     expect(html).toContain("<strong>bold</strong>");
   });
 
+  test("no text of the model mentions anyone, draws a diagram or hides an address behind a sign", async () => {
+    const text = [
+      "_www.evil.io_ a-@evil.io @octocat (@org/team) #12 org/repo#13 GH-14 !15",
+      "```mermaid\ngraph TD; A[x]\n```\n\n1. ~~~ plantuml {x}\n   a\n   ~~~\n\n> ```geojson\n> {}\n> ```",
+      "a ```b``` c",
+    ];
+    await using machine = machineWithScript(text.join("\n\n"));
+    await machine.ok([...SPAWN, "--summary", "s.md", "x"]);
+    const markdown = machine.read("s.md");
+    const html = Bun.markdown.html(markdown, { autolinks: true });
+    expect(html.match(/<(?:a|img)\b[^>]*>|language-(?!text)[^"]*/g) ?? []).toEqual([]);
+    expect(markdown).not.toMatch(/@\w|[#!]\d|GH-\d|www\.\w/);
+    expect(markdown).toContain("a ```b``` c");
+  });
+
   test("a run that completes, and one that never begins", async () => {
     await using machine = machineWithScript();
     await machine.ok([...SPAWN, "--summary", "s.md", "--junit", "j.xml", "x"]);
