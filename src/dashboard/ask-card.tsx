@@ -3,9 +3,12 @@
 import { useSignal } from "@preact/signals";
 import { fieldLines, visibleLines } from "../lib/visible-call.ts";
 import type { AskAnswer, ListedAsk } from "../protocol/methods.ts";
-import { act, asks, now } from "./page-api.ts";
+import { act, asks, asksMovedAt, now } from "./page-api.ts";
 import { elapsed } from "./page-format.ts";
 import { useAttempt } from "./page-read.ts";
+
+/** A press that comes sooner was meant for the question that was there before. */
+const HELD_MS = 1_000;
 
 export function AskCard({ ask }: { ask: ListedAsk }) {
   const { problem, attempt } = useAttempt();
@@ -28,7 +31,9 @@ export function AskCard({ ask }: { ask: ListedAsk }) {
         <>
           <h2>{call.tool ?? "A call"}</h2>
           <pre>{callLines(call)}</pre>
-          {call.why && call.why.length > 0 && <p class="doing">asked because {call.why.join(", ")}</p>}
+          {call.why && call.why.length > 0 && (
+            <p class="doing">asked because {call.why.map(visibleLines).join(", ")}</p>
+          )}
         </>
       )}
       {questions.map((question, at) => (
@@ -47,6 +52,10 @@ export function AskCard({ ask }: { ask: ListedAsk }) {
             {question.options.map(({ id, label, about }) => {
               const chosen = given.value[at]?.choices.includes(id) ?? false;
               const press = (): void => {
+                if (performance.now() - asksMovedAt.value < HELD_MS) {
+                  problem.value = "The questions have just moved: press again.";
+                  return;
+                }
                 const before = given.value[at] ?? { choices: [] };
                 const others = question.multi ? before.choices.filter((one) => one !== id) : [];
                 const answer = { ...before, choices: chosen && question.multi ? others : [...others, id] };
@@ -54,14 +63,9 @@ export function AskCard({ ask }: { ask: ListedAsk }) {
                 else set(at, answer);
               };
               return (
-                <button
-                  type="button"
-                  key={id}
-                  title={about}
-                  aria-pressed={isOne ? undefined : chosen}
-                  onClick={press}
-                >
+                <button type="button" key={id} aria-pressed={isOne ? undefined : chosen} onClick={press}>
                   {label}
+                  {about && ` (${about})`}
                 </button>
               );
             })}
@@ -79,11 +83,12 @@ export function AskCard({ ask }: { ask: ListedAsk }) {
 }
 
 /** All that is asked for: what is not shown is not agreed to. */
-function callLines({ subject, input, input_chars, path }: NonNullable<ListedAsk["call"]>): string {
+function callLines({ subject, input, input_chars, path, opened }: NonNullable<ListedAsk["call"]>): string {
   const shown = visibleLines(subject || path);
+  const file = opened === undefined ? [] : [`the file is ${visibleLines(opened)}`];
   const left =
     input_chars === undefined ? [] : [`(its input of ${input_chars} characters is too long to be shown)`];
-  return [shown, ...fieldLines(input, shown), ...left].join("\n");
+  return [shown, ...file, ...fieldLines(input, shown), ...left].join("\n");
 }
 
 /** The view Asks: all open questions, the oldest first. */

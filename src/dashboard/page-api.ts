@@ -16,6 +16,8 @@ export type Unit = RunDetail["all_units"][number];
 
 export const live = signal<ReadonlyMap<string, Run>>(new Map());
 export const asks = signal<readonly ListedAsk[]>([]);
+/** When a question last took the place of another, as `performance.now()` has it. */
+export const asksMovedAt = signal(Number.NEGATIVE_INFINITY);
 export const queues = signal<readonly ProviderQueue[]>([]);
 /** Grows with each run that is live no longer. */
 export const left = signal(0);
@@ -41,7 +43,13 @@ export function follow(): void {
     for (const uuid of change.gone ?? []) rows.delete(uuid);
     for (const row of change.rows) rows.set(row.uuid, row);
     last = rows;
-    if (change.asks !== null) asks.value = change.asks;
+    if (change.asks !== null) {
+      const left = change.asks.map(({ request_id }) => request_id);
+      // Below a question that is gone, the others move up.
+      if (asks.value.some(({ request_id }, at) => left[at] !== request_id))
+        asksMovedAt.value = performance.now();
+      asks.value = change.asks;
+    }
     if (change.queues !== null) queues.value = change.queues;
     if (change.gone === null || change.gone.length > 0) left.value++;
     if (due) return;

@@ -7,6 +7,7 @@ import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { bool, json, list } from "../flags.ts";
 import { environment, type Io, refuseInsideRun, withWire } from "../io.ts";
+import { printable } from "../output/format.ts";
 import { jsonText, print } from "../output/print.ts";
 import type { Style } from "../output/style.ts";
 import { agreed, isAskable } from "../questions/answer-questions.ts";
@@ -31,7 +32,9 @@ export default defineCommand({
   flags: {
     project: bool("with always: in every run of this project, not only in this run"),
     rule: list("with always: this rule in place of the offered one", "RULE"),
-    read: bool("you have read all of a long call; without a terminal a yes to one needs it"),
+    read: bool(
+      "you have read all that you allow; without a terminal a yes needs it where rnix asks shows a part, and always does",
+    ),
     json,
   },
   examples: [
@@ -43,7 +46,7 @@ export default defineCommand({
     { line: 'rnix answer 1f3a9c02 no "use the staging server"', about: "the model reads the reason" },
     { line: 'rnix answer 1f3a9c02 Postgres 1,3 "before Friday"', about: "three questions of the model" },
     {
-      line: "rnix answer 1f3a9c02 always --project",
+      line: "rnix answer 1f3a9c02 always --project --read",
       about: "calls like it are not asked for again in this project",
     },
   ],
@@ -56,7 +59,7 @@ export default defineCommand({
     if (given !== "" && words[0] !== "always") throw usageError(`${given} goes with always`);
     return withWire(io, async (wire) => {
       const { asks } = await wire.request("list_asks", {});
-      const ask = oneOf(asks, id);
+      const ask = oneOf(asks, id, words.length > 0);
       const send = async (answers: AskAnswer[]): Promise<Answered> =>
         wire.request(
           "answer_user",
@@ -81,20 +84,27 @@ export default defineCommand({
   },
 });
 
-/** A yes is to what was seen: prints the whole call, and asks once more where `rnix asks` had cut it. */
+/** A yes is to what was seen: prints the whole call, and asks once more where `rnix asks` had not shown all that it allows. */
 async function isSeen(
   io: Io,
   ask: Listed,
   choice: string,
-  { read: isRead, json: isJson }: { read: boolean; json: boolean },
+  { read: isRead, json: isJson, project, rule }: AlwaysFlags & { read: boolean; json: boolean },
 ): Promise<boolean> {
   const output = isJson ? io.stderr : io.stdout;
   for (const line of wholeLines(ask)) output.write(`${line}\n`);
-  if (choice === "no" || isRead || !isLong(ask)) return true;
+  const wanted = project ? "always_project" : choice;
+  const always = /^always/.test(choice) && rule.length === 0 ? optionOf(ask, wanted) : undefined;
+  if (always) output.write(`${printable(`${always.label}  ${always.about ?? ""}`)}\n`);
+  if (choice === "no" || isRead || !(always || isLong(ask))) return true;
   if (isAskable(io)) return agreed(io, "Is this what you allow?");
   throw usageError(
-    `question ${ask.request_id} is longer than rnix asks shows: read it above, then answer with --read`,
+    `rnix asks does not show all of question ${ask.request_id}: read it above, then answer with --read`,
   );
+}
+
+function optionOf({ questions }: Listed, wanted: string): Listed["questions"][0]["options"][0] | undefined {
+  return questions[0]?.options.find(({ id }) => id === wanted);
 }
 
 /** Asks at the terminal, until the question expires. null: it was not answered here. */
@@ -137,13 +147,21 @@ async function asked(
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** The question with this id, or with an id that begins so. */
-function oneOf(asks: readonly Listed[], id: string): Listed | undefined {
+function oneOf(asks: readonly Listed[], id: string, isAnswered: boolean): Listed | undefined {
   if (id === "") throw usageError("ID is empty: rnix asks lists the open questions");
   const found = asks.filter(({ request_id }) => request_id.startsWith(id));
+  const [first] = found;
+  if (first?.call && isAnswered && id.length < Math.min(LEAST_ID, first.request_id.length))
+    throw usageError(
+      `give at least ${LEAST_ID} characters of the id: ${id} may soon begin another question's`,
+    );
   if (found.length > 1)
     throw usageError(`${id} begins the ids of ${found.length} questions: give more of it`);
-  return found[0];
+  return first;
 }
+
+/** Fewer characters could begin the id of a question that has taken the place of the one that was seen. */
+const LEAST_ID = 4;
 
 /** The answers as the arguments give them. */
 function answersOf(ask: Listed, words: string[], flags: AlwaysFlags): AskAnswer[] {

@@ -49,15 +49,12 @@ export function wholeLines({ call, questions }: AskUser): string[] {
   return [...calledText(call).split("\n"), ...changeLines(call), ...moreLines(call), ...note];
 }
 
-/** Whether `rnix asks` and the plain question show only a part of the call. */
+/** Whether `rnix asks` shows only a part of the call, or more lines in one than a person would tell apart. */
 export function isLong(ask: AskUser): boolean {
   if (!ask.call) return false;
   const lines = wholeLines(ask);
-  const isCut =
-    ask.call.input_chars !== undefined ||
-    askedLines(ask).length < lines.length ||
-    moreLines(ask.call).length > 0;
-  return isCut || calledText(ask.call).length > ASKED_CHARS;
+  const whole = oneLine(lines.join("\\n"), Number.POSITIVE_INFINITY);
+  return askedLines(ask).length < lines.length || askedLine(ask, ASKED_CHARS) !== whole;
 }
 
 /** Maximum columns of a call in `rnix asks`. */

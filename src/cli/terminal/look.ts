@@ -37,7 +37,8 @@ export function cutTo(text: string, width: number, look: Look): string {
 
 /** Text wrapped at words to lines of at most `width` columns; its own lines and their indent stay. */
 export function wrapTo(text: string, width: number): string[] {
-  return text.split("\n").flatMap((line) => wrap(line, Math.max(2, width)));
+  const lines = text.replace(/\t/g, "    ").split("\n");
+  return lines.flatMap((line) => wrap(line, Math.max(2, width)));
 }
 
 /** Text of models and programs as lines: without control characters, tabs as spaces, no empty lines at its ends. */

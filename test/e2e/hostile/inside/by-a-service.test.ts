@@ -50,7 +50,7 @@ describe.if(process.platform === "linux")("a service that starts programs for an
       for (const line of [
         `${RNIX} trust --follow --yes`,
         `${RNIX} trust --yes`,
-        `${RNIX} answer ${id} yes`,
+        `${RNIX} answer ${id} yes --read`,
         `${RNIX} allow 1 Bash`,
       ])
         expect(await asked(machine, service, line.replaceAll("'", ""))).toContain("This is for a person");
@@ -61,7 +61,7 @@ describe.if(process.platform === "linux")("a service that starts programs for an
       expect(await asked(machine, service, `${RNIX.replaceAll("'", "")} ps -a`)).toContain("ask me");
       expect(machine.has(join(machine.dataDir, "trust"))).toBe(false);
       expect(machine.has("made.txt")).toBe(false);
-      expect((await machine.run(["answer", id, "yes"])).code).toBe(0);
+      expect((await machine.run(["answer", id, "yes", "--read"])).code).toBe(0);
       await until(() => machine.has("made.txt"), "the allowed call");
       await machine.run(["wait", "--all"]);
     });

@@ -49,6 +49,48 @@ test("a question shows all of a call, also what a terminal hides", async () => {
   await machine.run(["wait", "--all"]);
 });
 
+test("an answer allows only what rnix asks has shown, or what was printed and read", async () => {
+  await using machine = new Machine();
+  const some: [string, string, Record<string, unknown>][] = [
+    ["yes", "Bash", { command: `ls ${"漢".repeat(1500)}; touch ran` }],
+    ["yes", "Bash", { command: `${`ls ${"x".repeat(106)}\n`.repeat(18)}touch ran` }],
+    ["yes", "Write", { path: "ran", content: "not in the list\n" }],
+    ["yes", "Edit", { path: "a.txt", old_string: "a", new_string: "not in the list" }],
+    ["always", "Bash", { command: "touch ran" }],
+  ];
+  machine.write("a.txt", "a\n");
+  for (const [i, [, tool, input]] of some.entries()) {
+    await machine.play({ [`go ${i}`]: [calls([tool, input]), says("done")] });
+    await machine.run(["spawn", `go ${i}`, "--ask", "Bash,Write,Edit", "--on-ask", "park", "-q"]);
+  }
+  const asks: { request_id: string }[] = await machine.json(["asks", "--json"]);
+  expect(asks).toHaveLength(some.length);
+  for (const [i, { request_id: id }] of asks.entries()) {
+    const { code, stderr } = await machine.run(["answer", id, some[i]?.[0] ?? ""], {
+      stdin: { text: "y\n" },
+    });
+    expect([code, stderr]).toEqual([64, expect.stringContaining("read it above, then answer with --read")]);
+    const short = await machine.run(["answer", id.slice(0, 3), "yes", "--read"]);
+    expect([short.code, short.stderr]).toEqual([64, expect.stringContaining("at least 4 characters")]);
+  }
+  expect((await machine.run(["answer", asks.at(-1)?.request_id ?? "", "always"])).stdout).toContain(
+    "always Bash(touch *)  until this run ends",
+  );
+  expect([machine.has("ran"), machine.read("a.txt")]).toEqual([false, "a\n"]);
+  await machine.run(["kill", "--all"]);
+});
+
+test("the live view hides nothing behind tabs", async () => {
+  await using machine = new Machine();
+  for (const [i, tabs] of ["\t".repeat(900), " \t".repeat(15), ` \\\n${"\t".repeat(900)}`].entries()) {
+    await machine.play({ [`go ${i}`]: [calls(["Bash", { command: `ls${tabs}; touch ran` }]), says("done")] });
+    await using terminal = machine.terminal(["spawn", `go ${i}`, "--ask", "Bash"], { columns: 60 });
+    const shown = await terminal.until(/Enter chooses/);
+    expect(shown.slice(shown.indexOf("needs your answer"), shown.indexOf("1 Yes"))).toContain("touch ran");
+  }
+  await machine.run(["kill", "--all"]);
+});
+
 function written(char: string): string {
   return char === "\r" ? "\\r" : `\\u{${(char.codePointAt(0) ?? 0).toString(16).padStart(2, "0")}}`;
 }
