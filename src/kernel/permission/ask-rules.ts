@@ -3,6 +3,7 @@
 import { lstatSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import type { AskMode } from "../../lib/ask-modes.ts";
+import { climbsBehind, realOrSame } from "../../lib/inner-path.ts";
 import { type Taint, taintingDevice } from "../../lib/taint.ts";
 import { beginsAsOption, MARK, namesIn, type Word } from "../../shell/lexer.ts";
 import type { CallView } from "./call-view.ts";
@@ -14,7 +15,7 @@ import { linksBelow } from "./links-below.ts";
 import type { Rule } from "./rule.ts";
 import { evaluatingBuiltin, mayEvaluateCode } from "./shell-builtins.ts";
 import type { SimpleCommand } from "./shell-words.ts";
-import { fileOf } from "./word-values.ts";
+import { fileOf, type Variables, variablesOf } from "./word-values.ts";
 
 /** The name of a mode in place of a rule. */
 export function modeName(mode: AskMode): string {
@@ -165,14 +166,25 @@ export function isAnswered(
     // What it reads and writes by `<` and `>` is decided as a file.
     const isWhole = command.words.length > 0 && rule.command.coversWords(command) && !assignsMore(command);
     const fits = isWhole && (rule.command.isExact || fitsPattern(command.words) || isHarmless(command));
-    return fits && coversFiles(rule, command, folders, view);
+    return fits && (isHarmless(command) || coversFiles(rule, command, folders, view));
   });
 }
 
 /** Where the commands of a line may run; null: in any folder. */
 export function foldersOf(view: CallView): readonly string[] | null {
-  return changesFolder(view.commandLine ?? []) ? null : [view.cwd];
+  let folders = [view.cwd];
+  for (const { words } of view.commandLine ?? []) {
+    const [first, target, ...more] = words;
+    if (!first || !(first.dynamic || MOVERS.has(first.text))) continue;
+    const isPlain = first.text === "cd" && target && more.length === 0 && !/^[-~]/.test(target.text);
+    if (!isPlain || target.dynamic || climbsBehind(target.text) || folders.length > MAX_FOLDERS) return null;
+    const entered = folders.map((folder) => resolve(folder, target.text));
+    folders = [...new Set([...folders, ...entered, ...entered.map(realOrSame)])];
+  }
+  return folders;
 }
+
+const MAX_FOLDERS = 16;
 
 /** Returns the ask rules of these tools that match the opened file, and that no "always" has answered. */
 export function askedForOpened(
@@ -264,19 +276,33 @@ function isEdit(command: SimpleCommand, view: CallView): boolean {
 /** Programs whose operands are files that they change. */
 const FILE_PROGRAMS = namesIn("rm rmdir mv cp ln touch mkdir chmod chown tee truncate shred unlink find");
 
+/** Subcommands of git whose words name nothing outside of the repository. */
+const IN_REPOSITORY = namesIn(
+  "add branch checkout cherry-pick clean commit merge mv rebase reset restore revert rm stash switch tag",
+);
+
 /**
- * Whether a rule of an "always" covers the files that the command changes in each of these folders: those of the project,
- * unless the rule itself names a path from the root. `-r` of `rm` must be in the rule, too.
+ * Whether a rule of an "always" covers what the command works on in each of these folders: the project and the run's other
+ * folders, unless the rule itself names a path from the root. Of programs that change the files that they are given, the
+ * project's files alone; `-r` of `rm` must be in the rule, too.
  */
 function coversFiles(
-  rule: Rule,
+  rule: Rule & { kind: "pattern" },
   { words: [first, ...args] }: SimpleCommand,
   folders: readonly string[] | null,
   view: CallView,
 ): boolean {
   const program = basename(first?.text ?? "");
   if (program === "xargs") return !args.some(({ text }) => FILE_PROGRAMS.has(basename(text)));
-  if (!FILE_PROGRAMS.has(program) || / \//.test(rule.text)) return true;
+  if (/ \//.test(rule.text)) return true;
+  if (!FILE_PROGRAMS.has(program)) {
+    const isBound = rule.command.isExact || (program === "git" && IN_REPOSITORY.has(args[0]?.text ?? ""));
+    const variables = variablesOf(view.commandLine ?? []);
+    const paths = [".", ...(isBound ? [] : args.flatMap((word) => pathsIn(word, variables)))];
+    const isInside = (path: string | null, folder: string): boolean =>
+      path !== null && !climbsBehind(path) && view.forFile("Write", path, folder).isInFolders;
+    return folders?.every((folder) => paths.every((path) => isInside(path, folder))) === true;
+  }
   const sweeping = sweepingOption(program, args);
   if (sweeping && !rule.text.split(/[ ()]/).some((word) => sweeping.test(word))) return false;
   return args.every((word) =>
@@ -284,6 +310,13 @@ function coversFiles(
       ? /^--?[\w-]*$/.test(word.form)
       : folders?.every((folder) => isOfProject(word, program, view.forFile("Write", "", folder))),
   );
+}
+
+/** All that the word may give as a path: itself, and the value of an option. null: any. */
+function pathsIn(word: Word, variables: Variables): (string | null)[] {
+  const text = word.dynamic ? fileOf(word, variables) : word.text;
+  if (text === null) return [null];
+  return [text, /=(.*)/s.exec(text)?.[1], /^-\w(.*)/s.exec(text)?.[1]].filter((path) => path !== undefined);
 }
 
 /** A pattern may name files of one folder. Only `rm` has no option with a path, which a file's name could be. */

@@ -175,6 +175,11 @@ export function alwaysPattern(words: readonly Word[]): string | null {
     return `${title.join(" ")} *`;
   const [first, second] = words;
   if (title === null && WITH_SUBCOMMANDS.has(first?.text ?? "") && !second?.text.startsWith("-")) return null;
+  return exactPattern(words);
+}
+
+/** The pattern for this very line; null where a rule can't hold it. */
+export function exactPattern(words: readonly Word[]): string | null {
   return words.length > 0 && words.every(({ text, dynamic }) => !dynamic && PLAIN.test(text))
     ? words.map(({ text }) => text).join(" ")
     : null;

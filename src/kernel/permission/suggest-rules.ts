@@ -2,7 +2,7 @@
 
 import { type AskPorts, type AskRights, foldersOf, isAnswered, needsIn } from "./ask-rules.ts";
 import type { CallView } from "./call-view.ts";
-import { alwaysPattern, PLAIN } from "./command-kinds.ts";
+import { alwaysPattern, exactPattern, PLAIN } from "./command-kinds.ts";
 import { coveredBy } from "./coverage.ts";
 import { patternToOpen } from "./opened-folders.ts";
 import { parseRule } from "./rule.ts";
@@ -24,11 +24,16 @@ export function suggestRules(view: CallView, rights: AskRights, ports: AskPorts)
   const needs = needsIn(view, { ...rights, always: [] }, ports);
   // Asked for by a rule although it only reads: its commands are what can be allowed.
   const asked =
-    needs.length > 0 ? needs : (view.commandLine ?? []).map((command) => ({ command, file: null }));
-  const found = asked.map(({ command, file }) => {
+    needs.length > 0
+      ? needs
+      : (view.commandLine ?? []).map((command) => ({ command, folders: foldersOf(view), file: null }));
+  const found = asked.map(({ command, folders, file }) => {
     if (file) return fileRules(file);
-    const pattern = command ? alwaysPattern(command.words) : null;
-    return pattern === null ? [] : [`${tool}(${pattern})`];
+    const first = command ? alwaysPattern(command.words) : null;
+    const patterns = command && first !== null ? [first, exactPattern(command.words)] : [];
+    const offered = patterns.filter((pattern) => pattern !== null).map((pattern) => `${tool}(${pattern})`);
+    const fitting = offered.find((rule) => isAnswered([parseRule(rule)], view, { command, folders }));
+    return fitting === undefined ? [] : [fitting];
   });
   const rules = [...new Set(found.flat())];
   if (found.some((offered) => offered.length === 0) || rules.length === 0 || rules.length > MAX_RULES)
