@@ -12,7 +12,7 @@ import { whyOf } from "./command-kinds.ts";
 import { harmlessProgram, isVersionOnly, type Program, type Value } from "./harmless-programs.ts";
 import { evaluatingBuiltin, mayEvaluateCode } from "./shell-builtins.ts";
 import { parseCommandLine, readOf, writesFile } from "./shell-words.ts";
-import { linksListed, mayBeOption, maySplit, type Variables } from "./word-values.ts";
+import { isNames, linksListed, mayBeOption, maySplit, type Variables } from "./word-values.ts";
 
 /** Files that a command reads. `lists`: it prints only names of them. */
 export interface Reads {
@@ -120,6 +120,8 @@ function programEffect(
   if (rest.length > most) return { why: `\`${name}\` with these operands may change something` };
   if (name === "date" && rest.some(({ form }) => !form.startsWith("+")))
     return { why: "`date` may set the clock" };
+  if (name === "git config" && !isOfRepository(args))
+    return { why: "`git config` may read your own configuration, outside the project" };
   if (
     name === "ps" &&
     (rest.some(({ form }) => !/^[aufxwlj0-9]+$/.test(form)) ||
@@ -159,7 +161,7 @@ interface Arguments {
 
 /** Takes options apart. `stops`: the first operand ends them. Returns an option that is not known, or null for an expansion. */
 function readArguments(
-  { short, words, anyOption, most }: Program,
+  { operands, short, words, anyOption, most }: Program,
   args: readonly Word[],
   variables: Variables,
   stops: boolean,
@@ -170,14 +172,17 @@ function readArguments(
   const left = [...args];
   for (let arg = left.shift(); arg; arg = left.shift()) {
     const { form } = arg;
-    if ((!anyOption && maySplit(arg, variables)) || isSeveralOptions(arg)) return { option: null };
+    // A name that is an option is asked for where a pattern or a list names it.
+    const isOperand = operands === "files" && !Number.isFinite(most) && isNames(arg, variables);
+    const isKnown = anyOption || isOperand;
+    if ((!isKnown && maySplit(arg, variables)) || isSeveralOptions(arg)) return { option: null };
     if (ended || form === "-" || !mayBeOption(arg, variables)) {
       read.rest.push(arg);
       ended ||= stops;
     } else if (form === "--") {
       ended = true;
     } else if (!form.startsWith("-")) {
-      if (!anyOption) return { option: null };
+      if (!isKnown) return { option: null };
       read.rest.push(arg);
       read.isPlain = false;
     } else {
@@ -275,6 +280,17 @@ const SED = new RegExp(
 const AWK = namesIn(
   "print printf if for while length substr index split tolower toupper int sprintf gsub sub match",
 );
+
+/** Of your own configuration, only these keys are known to hold no secret. */
+const OPEN_KEY =
+  /^(?:user\.(?:name|email)|remote\.[^.]+\.url|(?:branch|core|init|merge|pull|push|rebase)\.[\w.-]+)$/i;
+
+/** Whether `git config` prints the configuration of the repository, or a key that is known to hold no secret. */
+function isOfRepository(args: readonly Word[]): boolean {
+  const [first, key, ...more] = args.map(({ text, dynamic }) => (dynamic ? "" : text));
+  if (args.some(({ text }) => /^--(?:local|worktree)$/.test(text))) return true;
+  return /^--get(?:-all)?$/.test(first ?? "") && OPEN_KEY.test(key ?? "") && more.length === 0;
+}
 
 /** Of several options, the last one may take the next word. */
 function isSeveralOptions({ form, splits }: Word): boolean {

@@ -15,7 +15,7 @@ export interface Program {
   operands: (typeof KINDS)[number];
   /** More operands, or an option after the last one, could name a file to write. */
   most: number;
-  /** No option of any known version does more than read and print. */
+  /** No option of any known version does more than read and print, or reads a list of files. */
   anyOption: boolean;
   /** Options of one letter, which can be bundled (`-la`). */
   short: ReadonlyMap<string, Value>;
@@ -42,11 +42,14 @@ const LOG = `${DIFF} -nL: -gEFPir -0123456789 --oneline --graph --all --decorate
 const TABLE = `
 : true false arch uptime free pidof pwd whoami groups id uname nproc tty sleep seq basename dirname tr echo printf type which test [ [[|text|*
 command wait exit return break continue shift set|text|*
-cat tac wc head nl column fold expand unexpand rev cksum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum od hexdump readlink realpath df cmp comm stat|files|*
-ls du|files|* -L# --dereference#
+cat tac head nl column fold expand unexpand rev od hexdump readlink realpath df cmp comm stat|files|*
+wc|files|-clmwL --bytes --chars --lines --words --max-line-length --total? --help --version
+cksum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum|files|-btz -a? -l? --algorithm? --base64 --binary --length? --raw --tag --text --untagged --zero --help --version
+ls|files|* -L# --dereference#
+du|files|-0123456789aAbcdDgHhklmnPrsSx -B? -I? -t? -L# --dereference# --all --apparent-size --block-size? --bytes --count-links --dereference-args --exclude? --human-readable --inodes --max-depth? --no-dereference --null --one-file-system --separate-dirs --si --summarize --threshold? --time? --time-style? --total --help --version
 tail|files|* -n: -c: -s:
 cut paste join|files|* -d: -f: -c: -b: -t: -o:
-grep egrep fgrep|pattern|* -R# --dereference-recursive# -A: -B: -C: -m: -d: -D: -e! -f@ --include= --exclude= --exclude-dir= --color --count --ignore-case --line-number --recursive --files-with-matches --files-without-match --only-matching --max-count= --word-regexp --invert-match --extended-regexp --fixed-strings --perl-regexp --no-filename --with-filename --context= --after-context= --before-context= --text --null --quiet --no-messages
+grep egrep fgrep|pattern|* -R# -S# --dereference-recursive# -A: -B: -C: -m: -d: -D: -e! -f@ --include= --exclude= --exclude-dir= --color --count --ignore-case --line-number --recursive --files-with-matches --files-without-match --only-matching --max-count= --word-regexp --invert-match --extended-regexp --fixed-strings --perl-regexp --no-filename --with-filename --context= --after-context= --before-context= --text --null --quiet --no-messages
 jq|pattern|* -f@ --from-file@ --raw-output --compact-output --slurp --null-input --sort-keys --tab --exit-status --join-output
 rg|pattern|-nNiSsvwxcloqFPUuaHIhp0 -A: -B: -C: -g: -t: -T: -e! -m: -r: -j: -M: -d: -E: --files^ --hidden --no-ignore --no-ignore-vcs --json --count --count-matches --glob= --iglob= --type= --type-not= --type-list^ --files-with-matches --files-without-match --line-number --no-line-number --ignore-case --smart-case --case-sensitive --heading --no-heading --no-filename --with-filename --color= --max-count= --max-depth= --context= --after-context= --before-context= --sort= --sortr= --stats --multiline --multiline-dotall --pcre2 --fixed-strings --word-regexp --invert-match --only-matching --vimgrep --column --trim --no-messages --regexp! --replace= --null --quiet --text --version --no-config --max-columns= --threads=
 fd fdfind|pattern|-HIagilps0u -t: -e: -d: -E: --type= --extension= --max-depth= --min-depth= --hidden --no-ignore --glob --absolute-path --exclude= --full-path --ignore-case --color=
@@ -91,7 +94,7 @@ git remote get-url|text|--all --push
 git stash list|text0|${LOG}
 git stash show|text|${DIFF} --include-untracked --only-untracked
 git worktree list|text0|-vz --porcelain --verbose
-git config|text0|--get= --get-all= --get-regexp= --list -l --show-origin --show-scope --global --local --system --worktree --name-only
+git config|text0|--get= --get-all= --get-regexp= --list -l --show-origin --show-scope --local --worktree --name-only
 git rev-parse|files|-q --short? --verify --abbrev-ref? --symbolic --symbolic-full-name --show-toplevel --show-prefix --show-cdup --git-dir --git-common-dir --absolute-git-dir --is-inside-work-tree --is-inside-git-dir --is-bare-repository --all --branches? --tags? --remotes? --quiet --default= --sq --show-object-format
 git ls-files|files|-cdmosikuztvf -x: --cached --deleted --modified --others --ignored --stage --unmerged --killed --exclude-standard --exclude= --full-name --error-unmatch --directory --no-empty-directory --eol --deduplicate --abbrev? --recurse-submodules
 git ls-tree|files|-drtlz --name-only --name-status --full-name --full-tree --long --abbrev? --object-only --format%

@@ -1,8 +1,8 @@
 /** What of a command line a person has to decide in the mode `outside`, and why. */
 
-import { join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { climbsBehind, realOrSame } from "../../lib/inner-path.ts";
-import { namesIn, type SimpleCommand, type Word } from "../../shell/lexer.ts";
+import { MARK, namesIn, type SimpleCommand, type Word } from "../../shell/lexer.ts";
 import type { CallView } from "./call-view.ts";
 import { effectOf, type Reads } from "./harmless-commands.ts";
 import { linksBelow } from "./links-below.ts";
@@ -113,10 +113,34 @@ class Walk {
       if (needs.length === 0 && usesGit(command)) needs.push(...this.#repository(effect, folders, command));
       if (program?.text === "cd") this.#enter(command, folders);
     }
+    // In `[[ … ]]` a pattern matches texts.
+    if (needs.length === 0 && program?.text !== "[[")
+      needs.push(...[...command.words, ...command.assigned].flatMap((word) => this.#names(word, folders)));
     for (const { word, access } of command.files) {
       needs.push(...this.#file(word, access, folders, access === "read" ? "`<`" : "`>`"));
     }
     return needs;
+  }
+
+  /** The shell lists the folder of a pattern, also for a program that reads no files: `echo /etc/*`. */
+  #names(word: Word, folders: readonly string[] | null): Need[] {
+    const value = { ...word, form: word.form.replace(/^[A-Za-z_]\w*\+?=/, "") };
+    const isPattern =
+      namesBelow(word) !== null && (word.form.includes(MARK.glob) || value.form !== word.form);
+    // What is not known may be a pattern, too.
+    if (!isPattern && !word.splits) return [];
+    const file = isPattern ? fileOf(value, this.#variables) : ".";
+    const dir = file !== null && isPattern && !value.form.includes(MARK.glob) ? dirname(file) : file;
+    const from = folders ?? (dir?.startsWith("/") ? ["/"] : []);
+    if (dir === null || climbsBehind(dir) || from.length === 0)
+      return [{ why: "a pattern lists files that the line does not name", isRead: true }];
+    for (const folder of from) {
+      const view = this.#view.forFile("Read", dir, folder);
+      const why = this.#judge(view, "read");
+      const at = resolve(folder, dir);
+      if (why !== null) return [{ why: `a pattern lists ${at}, ${why}`, file: view, isRead: true }];
+    }
+    return [];
   }
 
   #assignment(word: Word, command: SimpleCommand, folders: readonly string[] | null): Need[] {
@@ -131,7 +155,9 @@ class Walk {
     if (names === null && this.#variables.has(name) && !value.dynamic)
       return this.#file(value, "read", folders, "the line");
     if (names === null || dir === null) return [];
-    return (folders ?? []).flatMap((folder) => this.#linked(resolve(folder, dir), names, false, "the line"));
+    return (folders ?? []).flatMap((folder) =>
+      this.#linked(resolve(folder, dir), names, false, "the line", true),
+    );
   }
 
   #reads({ files, folder }: Reads, folders: readonly string[] | null, program: string): Need[] {
@@ -154,11 +180,12 @@ class Walk {
     );
   }
 
-  #linked(dir: string, names: readonly string[], deep: boolean, by: string): Need[] {
-    const key = JSON.stringify([dir, names, deep]);
-    if (!this.#linksIn.has(key)) this.#linksIn.set(key, linksBelow(dir, names, deep));
+  #linked(dir: string, names: readonly string[], deep: boolean, by: string, splits = deep): Need[] {
+    const key = JSON.stringify([dir, names, deep, splits]);
+    if (!this.#linksIn.has(key)) this.#linksIn.set(key, linksBelow(dir, names, deep, splits));
     const links = this.#linksIn.get(key) ?? null;
-    if (links === null) return [{ why: `${by} reads more names than can be looked at`, isRead: true }];
+    if (links === null)
+      return [{ why: `${by} reads names that may be options, or more than can be looked at`, isRead: true }];
     for (const link of links) {
       const file = this.#view.forFile("Read", link, dir);
       const why = this.#judge(file, "read");
@@ -186,9 +213,9 @@ class Walk {
   #file(word: Word, access: "read" | "write", folders: readonly string[] | null, by: string): Need[] {
     const file = fileOf(word, this.#variables);
     const isRead = access === "read";
-    // A folder is no file to write.
-    const isKnown =
-      file !== null && !climbsBehind(file) && (access === "read" || !word.dynamic) && !/^~/.test(file);
+    // A folder is no file to write, and the name of an option would be one where a pattern lists it.
+    const isName = isRead || (!word.dynamic && !basename(word.text).startsWith("-"));
+    const isKnown = file !== null && !climbsBehind(file) && isName && !/^~/.test(file);
     if (!isKnown || (folders === null && !file.startsWith("/")))
       return [{ why: `${by} ${access}s a file that the line does not name`, isRead }];
     if (access === "read" ? INPUTS.has(file) : OUTPUTS.has(file)) return [];

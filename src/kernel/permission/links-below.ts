@@ -9,9 +9,14 @@ const MAX_ENTRIES = 50_000;
 /**
  * Returns the links whose path below the folder matches these names, one for each level; or, with one name and `deep`, on
  * all levels; no names: none, and no link is followed. null when there is too much to look at, or a name that a shell would
- * split into another path.
+ * split into another path (`splits`), or that is an option.
  */
-export function linksBelow(dir: string, names: readonly string[], deep: boolean): string[] | null {
+export function linksBelow(
+  dir: string,
+  names: readonly string[],
+  deep: boolean,
+  splits = deep,
+): string[] | null {
   const found: string[] = [];
   const seen = new Set<string>();
   // Programs differ in what brackets mean, and a shell takes a pattern that matches nothing for a name.
@@ -24,9 +29,10 @@ export function linksBelow(dir: string, names: readonly string[], deep: boolean)
     return entriesOf(folder).every((entry) => {
       // Of a name that is not UTF-8, another file would be looked at.
       const isOther = glob !== undefined && entry.name.includes("\ufffd");
-      if (--left < 0 || isOther || (deep && mayBecomeMore(entry.name))) return false;
       // In some locales, `?` matches a byte.
       const matches = glob === null || (glob && (/\P{ASCII}/u.test(entry.name) || glob.match(entry.name)));
+      const isMore = splits && (deep || matches) && mayBecomeMore(entry.name);
+      if (--left < 0 || isOther || isMore || (matches && entry.name.startsWith("-"))) return false;
       const path = join(folder, entry.name);
       if (entry.isSymbolicLink() && matches) found.push(path);
       const enters = entry.isDirectory() || (entry.isSymbolicLink() && names.length > 0 && isNew(path));
@@ -45,9 +51,9 @@ export function linksBelow(dir: string, names: readonly string[], deep: boolean)
   }
 }
 
-/** Whether the name has two lines, or a part of it may lead up where a shell or `xargs` splits it and strips quotes. */
+/** Whether the name has two lines, or a part may lead up or be an option where a shell or `xargs` splits it and strips quotes. */
 function mayBecomeMore(name: string): boolean {
-  return name.includes("\n") || name.split(/\s/).some((part) => /^[.\\'"]*$/.test(part));
+  return name.includes("\n") || name.split(/\s/).some((part) => /^[.\\'"]*$|^[\\'"]*-./.test(part));
 }
 
 /** Returns the entries of a folder; empty if it does not exist, because then nothing is read. */

@@ -11,6 +11,7 @@ const EITHER = new RegExp(`${NAME}|${LISTED}`, "g");
 const FIRST = new RegExp(EITHER, "");
 /** A variable that may be empty, so that what follows it begins the word. */
 const BEFORE_ROOT = new RegExp(`^(?:${NAME}|${LISTED})+/`);
+const WHOLE = new RegExp(`^${NAME}$`);
 const ALONE = new RegExp(`^${NAME}(?=[A-Za-z0-9_.]|$)`);
 /** Names below the folder: all of them, and those that can't be taken for an option. */
 const NAMES = `${MARK.glob}*`;
@@ -48,7 +49,10 @@ function addAssigned(line: readonly SimpleCommand[], known: Map<string, string>,
     const form = resolved({ ...word, form: value }, known);
     if (plus || /\s/.test(form) || form.startsWith("/") || folderOf(form) === null) unknown.add(name);
     const before = known.get(name);
-    const isNoOption = form !== "" && !beginsAsOption(form) && before !== NAMES;
+    // A name that is an option is asked for where a pattern lists it.
+    const isListed = beginsAsName(form) && !value.startsWith(MARK.variable);
+    const isNamed = isListed || (form !== "" && !beginsAsOption(form));
+    const isNoOption = isNamed && before !== NAMES;
     const isOne = isNoOption && !isExpanded(form) && !/[*?[\\]/.test(form) && before !== NO_OPTIONS;
     if (!unknown.has(name)) known.set(name, isOne ? ONE_WORD : isNoOption ? NO_OPTIONS : NAMES);
   }
@@ -102,6 +106,17 @@ export function mayBeOption(word: Word, variables: Variables): boolean {
   const name = ALONE.exec(word.form)?.[1];
   if (name !== undefined) return (variables.get(name) ?? NAMES) === NAMES;
   return beginsAsOption(word.form);
+}
+
+/** Whether it becomes names of files of which none is an option: a pattern, which begins with one or with itself, or a variable. */
+export function isNames({ form }: Word, variables: Variables): boolean {
+  const name = WHOLE.exec(form)?.[1];
+  return name === undefined ? beginsAsName(form) : (variables.get(name) ?? NAMES) !== NAMES;
+}
+
+/** Braces may begin with anything. */
+function beginsAsName(form: string): boolean {
+  return form.startsWith(MARK.glob) && /[*?[]/.test(form[1] ?? "");
 }
 
 /** Whether the shell may make several words of it, each of any beginning: by more than a pattern of file names. */

@@ -250,9 +250,44 @@ test("lines that name all that they read need no question", async () => {
       "git ls-files | xargs cat",
       "find . -print0 -type f | xargs -0 grep a",
     ],
+    ...["echo *.md src/*", "cd src && echo *", 'for f in *; do echo "$f"; done', "[[ a == /etc/* ]]"],
+    ...[
+      "head -n 5 README.md; tail -n +2 README.md; head -c 1k README.md",
+      "wc -lc < README.md; nl -ba README.md",
+    ],
+    ...["od -An -tx1 README.md; hexdump -C README.md", "stat -c '%s %n' README.md; du -sh . && df -h ."],
+    ...["md5sum README.md | cut -d ' ' -f 1", "column -t -s , README.md; cat -A README.md"],
+    ...["wc -l *", "sort -u *.md", "md5sum *.md", 'for f in *.md; do wc -l "$f"; done', "ls | xargs wc -l"],
+    ...["git config --get user.email", "git config --local --list", "git config --get remote.origin.url"],
   ];
   const results = await resultsOf(machine, commands);
   expect(commands.filter((_, i) => results[i]?.includes("(asked because "))).toEqual([]);
+});
+
+test("a name that would be an option is asked for where a pattern or a list names it", async () => {
+  await using machine = new Machine({ git: true });
+  machine.write(join(machine.elsewhere, "outside.txt"), "the secret\n");
+  machine.write("src/a b -c", "a\n");
+  machine.write("x /etc/passwd", "a\n");
+  const made = [
+    ": > --files0-from=names",
+    "sort {,x}-oran",
+    "wc -l {,-}-x",
+    "uniq *",
+    "ls src | xargs md5sum",
+  ];
+  const results = await resultsOf(machine, made);
+  machine.write("--files0-from=names", "");
+  machine.write("names", `${join(machine.elsewhere, "outside.txt")}\0`);
+  const commands = [
+    "wc *",
+    "ls | xargs wc",
+    'for f in *; do wc "$f"; done',
+    "sort *",
+    "git ls-files -o | xargs du",
+  ];
+  results.push(...(await resultsOf(machine, commands)));
+  expect([...made, ...commands].filter((_, i) => !results[i]?.includes("(asked because "))).toEqual([]);
 });
 
 test("xargs reads names only of a list that names nothing else", async () => {
