@@ -10,7 +10,7 @@ import { Readable } from "node:stream";
 /** With more failed files than this the fault is no coincidence: nothing runs again. */
 const MOST_RERUNS = 5;
 /** Test files that run side by side; more of them would only make the ones that start programs wait. */
-const SIDE_BY_SIDE = Math.min(availableParallelism(), 4);
+const SIDE_BY_SIDE = Math.min(availableParallelism() + 1, 4);
 const ROOT = resolve(import.meta.dir, "..");
 
 const args = process.argv.slice(2);
