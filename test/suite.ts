@@ -2,15 +2,14 @@
  * Runs `bun test` with the given arguments. A test file that fails runs once more, alone: when it passes then, the
  * run counts as passed and the file is printed as FLAKY, so that its cause is looked for.
  */
-import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 
 /** With more failed files than this the fault is no coincidence: nothing runs again. */
 const MOST_RERUNS = 5;
-/** Test files that run side by side; more of them would only make the ones that start programs wait. */
-const SIDE_BY_SIDE = Math.min(availableParallelism() + 1, 4);
+/** Test files that run side by side. Many wait for a program or a deadline. */
+const SIDE_BY_SIDE = 4;
 const ROOT = resolve(import.meta.dir, "..");
 
 const args = process.argv.slice(2);

@@ -11,6 +11,8 @@ const PIECES = 2_000;
 const AGENTS = 3_000;
 /** Clients that spawn at a time. */
 const CLIENTS = 16;
+/** Two looks of the daemon at its own work, and a little more. */
+const REST_MS = 125_000;
 const LONG = "say many words";
 
 /** The peers are those on the PATH: `npm install @openai/codex @earendil-works/pi-coding-agent`. */
@@ -92,6 +94,8 @@ async function waiting(place: Place, model: PeerModel): Promise<Figure[]> {
   );
   const seconds = (performance.now() - began) / 1000;
   const bytes = (anonymousOf(daemon) - before) / AGENTS;
+  await Bun.sleep(REST_MS);
+  const rested = anonymousOf(daemon) - before;
   for (const client of clients) client.destroy();
   await user.killDaemon();
   return [
@@ -101,6 +105,7 @@ async function waiting(place: Place, model: PeerModel): Promise<Figure[]> {
       unit: "KiB",
       goal: 40,
     },
+    { what: "the same after two minutes", value: rested / AGENTS / 1024, unit: "KiB", goal: 40 },
     { what: "the same: spawns", value: AGENTS / seconds, unit: "/s" },
   ];
 }

@@ -155,7 +155,7 @@ describe.concurrent("the run of a job", () => {
     const [parked] = await machine.rows(([row]) => row?.state === "parked");
     expect(machine.has("asked.txt")).toBe(false);
     const [ask] = await machine.json(["asks", "--json"]);
-    await machine.run(["answer", ask.request_id, "yes"]);
+    await machine.run(["answer", ask.request_id, "yes", "--read"]);
     const rows = await machine.rows(([row]) => row?.state === "ran");
     expect(rows).toMatchObject([{ uuid: parked?.uuid, attempt: 1, result: "written" }]);
     expect(machine.read("asked.txt")).toBe("yes");

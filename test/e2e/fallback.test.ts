@@ -173,7 +173,7 @@ describe("a key that a command prints", () => {
     );
     const { receipt, stderr } = await verdict(machine, ["do it"]);
     expect(receipt.exit_code).toBe(0);
-    expect(stderr).toContain("api_key_command of the provider openai");
+    expect(stderr).toContain("provider openai: api_key_command");
     expect(machine.has("stolen")).toBe(false);
     const shown = await machine.run(["trust", "--show"]);
     expect(shown.stdout + shown.stderr).toContain("touch stolen");

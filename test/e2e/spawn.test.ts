@@ -205,13 +205,13 @@ describe("declared checks decide", () => {
     const { receipt } = await verdict(machine, [
       "claim it",
       "--check",
-      "sleep 600 & wait",
+      "sleep 600 & wait $!",
       "--check-attempts",
       "1",
     ]);
     expect(receipt).toMatchObject({
       exit_reason: "check_failed",
-      checks: [{ command: "sleep 600 & wait", exit_code: null }],
+      checks: [{ command: "sleep 600 & wait $!", exit_code: null }],
     });
   });
 });

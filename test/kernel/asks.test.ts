@@ -11,6 +11,9 @@ setDefaultTimeout(60_000);
 
 const MIN = 60_000;
 
+/** A pattern covers what is in the folders that this tool may change. */
+const FILES = toolDevice("Write", () => "", { subject: "path" });
+
 /** A shell that only notes what it was given. */
 function shell(ran: string[]) {
   return toolDevice(
@@ -40,7 +43,10 @@ interface Setup {
 
 function harness({ model, clock }: Setup): { h: KernelHarness; ran: string[] } {
   const ran: string[] = [];
-  return { ran, h: new KernelHarness({ model, clock, devices: { "/dev/shell": shell(ran) } }) };
+  return {
+    ran,
+    h: new KernelHarness({ model, clock, devices: { "/dev/shell": shell(ran), "/dev/file": FILES } }),
+  };
 }
 
 /** A client with a person in front of it. */

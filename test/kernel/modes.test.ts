@@ -28,6 +28,9 @@ function runs(...commands: string[]): Model {
   };
 }
 
+/** A pattern covers what is in the folders that this tool may change. */
+const FILES = toolDevice("Write", () => "", { subject: "path" });
+
 test("plan: what changes something is refused without a question, and the model is notified", async () => {
   const ran: string[] = [];
   await using h = new KernelHarness({ model: runs("make", "pwd"), devices: { "/dev/shell": shell(ran) } });
@@ -99,7 +102,7 @@ test("a child has the mode of its parent at least, and what a user allows needs 
       ? calls(["Agent", { intent: "child" }])
       : calls(["Bash", { command: "make" }]);
   };
-  await using h = new KernelHarness({ model, devices: { "/dev/shell": shell(ran) } });
+  await using h = new KernelHarness({ model, devices: { "/dev/shell": shell(ran), "/dev/file": FILES } });
   expect((await h.run("parent", { askMode: "plan" })).info.result).toContain("the mode plan");
   const pid = await h.spawn("parent", { askMode: "outside", unasked: ["Bash(make *)"] });
   expect((await h.follow(pid)).info.result).toContain("ran make");

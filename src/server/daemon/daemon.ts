@@ -106,9 +106,9 @@ class Daemon {
       this.#booted = booted;
       const server = new Server(booted.system);
       this.#server = server;
-      const works = (): boolean => booted.system.kernel.processes.count > 0 || server.connections > 0;
-      const busy = (): boolean => works() || isNeeded(booted.system);
-      gcHint = new GcHint({ clock, works });
+      const busy = (): boolean =>
+        booted.system.kernel.processes.count > 0 || server.connections > 0 || isNeeded(booted.system);
+      gcHint = new GcHint({ clock });
       idleStop = new IdleStop({ clock, ...idle, busy, stop: () => this.#retire() });
       this.#accept = (stream) => {
         server.accept(stream, () => descriptorOf(stream));
@@ -222,8 +222,6 @@ class Daemon {
 
 interface GcHintPorts {
   clock: Clock;
-  /** While it is true, the compiled code is in use. */
-  works(): boolean;
   /** Beside the thread. */
   collect?(): void;
   /** Drops the compiled code as well, and returns the memory to the system: 30 ms of the thread. */
@@ -241,8 +239,8 @@ const WORK_MS = 100;
 /**
  * Keeps the daemon's memory small. The runtime by itself collects only after its heap has grown by half, and it hardly
  * returns memory to the system. A requested collection runs beside the thread and costs two milliseconds of another
- * core for each connection. A daemon that waits, for the night's job or the next command, needs no compiled code,
- * which is half of its memory.
+ * core for each connection. A daemon that waits, for the night's job, the next command or the answers of models, needs
+ * no compiled code, which is half of its memory.
  */
 export class GcHint {
   readonly #ports: Required<GcHintPorts>;
@@ -274,10 +272,10 @@ export class GcHint {
   }
 
   #look(): void {
-    const { works, shrink, cpuMs } = this.#ports;
+    const { shrink, cpuMs } = this.#ports;
     const before = this.#cpuMs;
     this.#cpuMs = cpuMs();
-    const hasWorked = works() || this.#cpuMs - before >= WORK_MS;
+    const hasWorked = this.#cpuMs - before >= WORK_MS;
     if (this.#hasWorked && !hasWorked) shrink();
     this.#hasWorked = hasWorked;
   }
