@@ -9,6 +9,7 @@ import {
   rmdirSync,
   statSync,
   symlinkSync,
+  writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
 import { userPaths } from "../../src/config/environment/paths.ts";
@@ -221,6 +222,14 @@ describe("the list of known projects", () => {
     await projects.remember(box.project());
     expect(projects.list().map(({ dir }) => dir)).toEqual([second.dir, box.projectDir]);
     expect({ taken, held }).toEqual({ taken: 2, held: 0 });
+  });
+
+  test("replaces what a killed writer has left", async () => {
+    using box = new Sandbox();
+    mkdirSync(box.userDataDir, { recursive: true });
+    writeFileSync(join(box.userDataDir, "~projects.json.tmp"), "half of");
+    await new Projects(box.userDataDir, free).remember(box.project());
+    expect(readdirSync(box.userDataDir)).toEqual(["projects.json"]);
   });
 
   test("is refused when it is newer, with what to do, and is unchanged", async () => {

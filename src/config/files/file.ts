@@ -16,7 +16,7 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { readRegularSync } from "../../lib/regular-file.ts";
@@ -89,12 +89,17 @@ export function digestText(content: string | Uint8Array): string {
   return `sha256:${Bun.CryptoHasher.hash("sha256", content, "hex")}`;
 }
 
-/** Replaces the file atomically and syncs it: mode 0600 in a folder of mode 0700. */
-export function writeAtomic(file: string, text: string): void {
-  const temporary = `${file}.${crypto.randomUUID()}.tmp`;
+/**
+ * Replaces the file atomically and syncs it: mode 0600 in a folder of mode 0700. `isLocked`: nobody else writes it now, so
+ * what a killed writer has left is replaced by the next one.
+ */
+export function writeAtomic(file: string, text: string, { isLocked = false } = {}): void {
+  const temporary = isLocked
+    ? join(dirname(file), `~${basename(file)}.tmp`)
+    : `${file}.${crypto.randomUUID()}.tmp`;
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-    const fd = openSync(temporary, "wx", 0o600);
+    const fd = openSync(temporary, isLocked ? "w" : "wx", 0o600);
     try {
       writeFileSync(fd, text);
       fsyncSync(fd);

@@ -101,7 +101,7 @@ export class Projects {
   }
 
   #write(projects: readonly KnownProject[]): void {
-    writeAtomic(this.#file, withinBounds(projects));
+    writeAtomic(this.#file, withinBounds(projects), { isLocked: true });
   }
 
   #has(entry: KnownProject): boolean {
