@@ -90,7 +90,7 @@ export function digestText(content: string | Uint8Array): string {
 }
 
 /**
- * Replaces the file atomically and syncs it: mode 0600 in a folder of mode 0700. `isLocked`: nobody else writes it now, so
+ * Replaces the file atomically and syncs it: mode 0600 in a folder of mode 0700. `isLocked`: no other process writes it now, so
  * what a killed writer has left is replaced by the next one.
  */
 export function writeAtomic(file: string, text: string, { isLocked = false } = {}): void {
