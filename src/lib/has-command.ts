@@ -56,10 +56,10 @@ export function hasCommand(text: string, variables?: Variables): boolean {
   let first = true;
   /** An empty variable stood for a command: 1 in this part of the text, 2 in an earlier one. */
   let empty: 0 | 1 | 2 = 0;
-  const waited = inBackground(tokens);
+  const background = inBackground(tokens);
   for (let at = 0; at < tokens.length; at++) {
     const { kind, text: word } = tokens[at] ?? END;
-    if (waited.has(at)) continue;
+    if (background.has(at)) continue;
     if (word === "wait" && first && tokens[at + 1]?.kind === "word") return true;
     if (kind === "word" && SUBSTITUTION.test(word.replaceAll(/'[^']*'/g, ""))) {
       if (!OPEN.test(word)) return true;
@@ -112,7 +112,7 @@ function tokensOf(text: string): Token[] {
   });
 }
 
-/** What runs in the background: the shell does not know its result. `wait PID` would. */
+/** Returns the places of tokens that run in the background: the result of such a command is not known without `wait PID`. */
 function inBackground(tokens: readonly Token[]): ReadonlySet<number> {
   const found = new Set<number>();
   const starts = [0];

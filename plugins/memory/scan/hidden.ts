@@ -18,7 +18,7 @@ export function withoutHidden(text: string): string {
   return text.replace(ALL_UNSEEN, "");
 }
 
-/** As inside of a class: signs that are drawn, though their class is that of format characters, are not among them. */
+/** The inside of a character class. Format characters that are drawn, such as Arabic number signs, are left out. */
 const HIDDEN =
   "[\\p{Cc}\\p{Cf}\\p{Variation_Selector}\\u034f\\u115f\\u1160\\u17b4\\u17b5\\u3164\\uffa0\\p{Noncharacter_Code_Point}]" +
   "--[\\n\\t\\u0600-\\u0605\\u06dd\\u070f\\u0890\\u0891\\u08e2\\u{110bd}\\u{110cd}\\u{13430}-\\u{1343f}]";
@@ -39,7 +39,7 @@ const SIGN = "[\\p{P}\\p{S}\\p{Nd}]";
 const JAMO = "[\\u1100-\\u115e\\u1161-\\u11ff]";
 const MARK = `[\\p{M}--[${HIDDEN}]]`;
 
-/** A character is no one of several in a row. */
+/** Before and after a character that has no hidden neighbour. */
 const ALONE = { before: `(?<![${HIDDEN}])`, after: `(?![${HIDDEN}])` };
 
 /** Where a script, an emoji or a letter needs such a character. */

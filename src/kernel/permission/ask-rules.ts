@@ -312,7 +312,7 @@ function coversFiles(
   );
 }
 
-/** All that the word may give as a path: itself, and the value of an option. null: any. */
+/** Returns what a program may take for a path: the word, and the value of its option. null stands for a path that is not known. */
 function pathsIn(word: Word, variables: Variables): (string | null)[] {
   const text = word.dynamic ? fileOf(word, variables) : word.text;
   if (text === null) return [null];
