@@ -15,7 +15,7 @@ import type {
 } from "../../src/kernel/types.ts";
 import { orAborted } from "../../src/lib/cancellation.ts";
 import { type Clock, realClock } from "../../src/lib/clock.ts";
-import { Children } from "../../src/os/children.ts";
+import type { Children } from "../../src/os/children.ts";
 import type { MountType, Services } from "../../src/plugin/index.ts";
 import {
   type Device,
@@ -37,6 +37,7 @@ import { failAtTheEnd } from "./at-the-end.ts";
 import { CountingClock } from "./counting-clock.ts";
 import { settled } from "./fake-clock.ts";
 import { memoryFolder } from "./memory-folder.ts";
+import { programsIn } from "./programs.ts";
 
 /** In place of the rest of an answer: nothing follows until the call is cancelled. */
 export const SILENCE = "silence";
@@ -216,13 +217,7 @@ export class KernelHarness {
     mkdirSync(this.project, { recursive: true });
     const fs = options.fs ?? realFs;
     this.runs = new RunStore(this.dataDir, fs);
-    this.children = new Children({
-      ledgerDir: join(this.dir, "children"),
-      kernelId: "test",
-      graceMs: 1_000,
-      memoryBytes: 65_536,
-      diskBytes: 1 << 24,
-    });
+    this.children = programsIn(this.dir);
     this.kernel = createKernel({
       version: "test",
       kernelId: "test",
