@@ -3,7 +3,7 @@ import { soak } from "../support/soak.ts";
 import { Machine } from "./support/machine.ts";
 import { torture } from "./support/torture/torture.ts";
 
-const KILLS = soak(10, 25);
+const KILLS = soak(6, 25);
 /** About 25 s on a quiet machine of two cores. */
 const DEADLINE_MS = 180_000;
 

@@ -3,7 +3,7 @@ import { soak } from "../support/soak.ts";
 import { Machine } from "./support/machine.ts";
 import { unitTorture } from "./support/torture/unit-torture.ts";
 
-const KILLS = soak(5, 15);
+const KILLS = soak(3, 15);
 
 test(`${KILLS} times kill -9 under runs with units: each end and each line is read once, and nothing is left`, async () => {
   await using machine = new Machine();

@@ -9,7 +9,7 @@ import { soak } from "../support/soak.ts";
 import { until } from "../support/until.ts";
 
 /** Spawned by PID 0, before the first of them is killed; agents spawn some more. */
-const PROCESSES = soak(250, 1_000);
+const PROCESSES = soak(120, 1_000);
 const PER_TURN = 5;
 const TURNS = soak(200, 800);
 /** Runs that were suspended and resumed in it, at least. */

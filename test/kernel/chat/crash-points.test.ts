@@ -5,6 +5,7 @@ import { calls, KernelHarness, type Model, says, toolDevice } from "../../suppor
 import { type Loss, MemoryDisk, ROOT } from "../../support/memory-disk.ts";
 import { memoryFolder } from "../../support/memory-folder.ts";
 import { seeded } from "../../support/seeded.ts";
+import { soak } from "../../support/soak.ts";
 import { until } from "../../support/until.ts";
 import { requireWhole } from "../../support/whole.ts";
 
@@ -155,14 +156,14 @@ test.each<Loss>(["nothing", "unsynced"])(
   async (loss) => {
     const operations = await through([], never);
     expect(operations).toBeGreaterThan(40);
-    for (let at = 1; at <= operations; at++) await through([{ at, loss }], never);
+    for (let at = 1; at <= operations; at += soak(3, 1)) await through([{ at, loss }], never);
   },
 );
 
 test("a chat through several kills and power losses in a row", async () => {
   const operations = await through([], never);
   const losses: Loss[] = ["nothing", "unsynced", "some", "some"];
-  for (let seed = 1; seed <= 20; seed++) {
+  for (let seed = 1; seed <= soak(6, 20); seed++) {
     const random = seeded(seed);
     const crashes = losses.map((loss) => ({ at: 1 + Math.floor(random() * operations), loss }));
     await through(crashes, random);

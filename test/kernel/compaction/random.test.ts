@@ -6,12 +6,13 @@ import type { JournalEntry } from "../../../src/store/runs/schema.ts";
 import { calls, KernelHarness, says, toolDevice } from "../../support/kernel.ts";
 import { eventsOf, historyOf } from "../../support/saved-history.ts";
 import { seeded } from "../../support/seeded.ts";
+import { soak } from "../../support/soak.ts";
 import { requireWhole } from "../../support/whole.ts";
 import { isAside, sizeOf } from "./support.ts";
 
 setDefaultTimeout(120_000);
 
-const SEEDS = 30;
+const SEEDS = soak(10, 30);
 const STEPS = 40;
 const ALPHABETS = [
   "plain words of a language ",

@@ -5,6 +5,7 @@ import { FakeClock } from "../../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says } from "../../support/kernel.ts";
 import { MemoryDisk } from "../../support/memory-disk.ts";
 import { memoryFolder } from "../../support/memory-folder.ts";
+import { soak } from "../../support/soak.ts";
 import { UnitPrograms } from "../../support/unit-programs.ts";
 import { background, diskName, lineOf, monitor, UNIT_DEVICES } from "../../support/unit-stage.ts";
 import { until } from "../../support/until.ts";
@@ -112,6 +113,9 @@ async function cutOff(dying: Machine): Promise<void> {
   await live(dying).catch(() => undefined);
 }
 
+/** Every third operation of the disk, in the soak each. */
+const EVERY = soak(3, 1);
+
 /** One run, killed at these operations of the disk in one life each, to its end. Returns the operations of the disk in its last life. */
 async function through(crashes: readonly number[]): Promise<number> {
   const outside = new Outside();
@@ -130,7 +134,7 @@ async function through(crashes: readonly number[]): Promise<number> {
 test("killed at any disk operation: the model reads each end and each line once", async () => {
   const operations = await through([]);
   expect(operations).toBeGreaterThan(30);
-  for (let at = 1; at <= operations; at++)
+  for (let at = 1; at <= operations; at += EVERY)
     await through([at]).catch((cause: unknown) => {
       throw new Error(`operation ${at}`, { cause });
     });
@@ -138,7 +142,7 @@ test("killed at any disk operation: the model reads each end and each line once"
 
 test("killed while units report, and again when their reports have been read", async () => {
   const operations = await through([]);
-  for (let at = operations >> 1; at <= operations; at++) {
+  for (let at = operations >> 1; at <= operations; at += EVERY) {
     const after = await through([at]);
     for (const again of [after >> 1, after - 1].filter((one) => one > 0))
       await through([at, again]).catch((cause: unknown) => {

@@ -9,6 +9,7 @@ import { RunStore, type RunWriter } from "../../../src/store/runs/run-store.ts";
 import { type StoryEvent, StoryReader } from "../../../src/store/runs/story.ts";
 import { procInfo } from "../../support/samples.ts";
 import { seeded } from "../../support/seeded.ts";
+import { soak } from "../../support/soak.ts";
 import { answer, callEnd, callStart, stepRecord } from "../samples.ts";
 import { temporaryFolder } from "../support.ts";
 
@@ -123,7 +124,7 @@ class RandomRun {
 
 describe("the story of a run", () => {
   test("is the same for a reader that is cut at random points, live and ended", async () => {
-    for (let seed = 1; seed <= 30; seed++) {
+    for (let seed = 1; seed <= soak(8, 30); seed++) {
       const [run, int] = [new RandomRun(seed), integers(seed + 1_000)];
       const [whole, cut]: StoryEvent[][] = [[], []];
       let steady = new StoryReader(run.store, UUID);
