@@ -2,28 +2,27 @@
 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { userEnv } from "../config/environment/environment.ts";
+import { daemonEnvironment, userEnv } from "../config/environment/environment.ts";
 import type { Env } from "../config/environment/paths.ts";
 import type { Project } from "../config/project/project.ts";
 import type { Settings } from "../config/settings/settings.ts";
 import type { ChildEffects } from "../kernel/lifetime/child-effects.ts";
 import type { Clock } from "../lib/clock.ts";
 import { messageOf } from "../lib/error-detail.ts";
+import { lazy } from "../lib/lazy.ts";
 import { runShortProgram } from "../os/short-program.ts";
 import type { SandboxProbe } from "../sandbox/probe.ts";
 import { commit, version } from "../version.ts";
-import { openCron } from "./boot/cron.ts";
-import { startKernel } from "./boot/kernel.ts";
+import { type OpenedCron, openCron } from "./boot/cron.ts";
+import { type StartedKernel, startKernel } from "./boot/kernel.ts";
 import { KernelPort } from "./boot/kernel-port.ts";
 import { claimMachine, type Machine } from "./boot/machine.ts";
 import type { BootOptions } from "./boot/options.ts";
+import { makePlans, type Plans } from "./boot/plans.ts";
 import { type OpenedProjects, openProjects } from "./boot/projects.ts";
 import { openRecords, type Records } from "./boot/records.ts";
-import { startServices } from "./boot/services.ts";
 import type { Reporting } from "./boot/start-reporting.ts";
-import { ProjectCatalog } from "./catalog/project-catalog.ts";
 import type { ChangeFeed } from "./dashboard/change-feed.ts";
-import type { Dashboard } from "./dashboard/dashboard.ts";
 import type { SpawnPorts } from "./plan/plan-spawn.ts";
 import type { BootedServer, DashboardRequest, OpenedDashboard, Services } from "./services.ts";
 
@@ -47,7 +46,7 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
     const records = closing(openRecords(options, machine, port));
     machine.keepUnits(async (left, resumed) => {
       const { keepsUnit } = await import("./recovery/unit-keeper.ts");
-      return keepsUnit(records.history, left, resumed, machine.kernelAlive);
+      return keepsUnit(await records.history(), left, resumed, machine.kernelAlive);
     });
     const projects = closing(openProjects(options, machine));
     const planner = openPlanner(machine, records, projects, port);
@@ -57,13 +56,19 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
     const { callbacks = [], traces = false } = reporting ?? {};
     const started = startKernel(options, machine, records, projects, planner, cron, port, traces);
     for (const listener of callbacks) started.events.add(listener);
-    const services = closing(startServices(options, machine, records, planner, started, cron));
+    const services = options.daemon
+      ? closing(
+          await (await import("./boot/services.ts")).startServices(
+            ...([options, machine, records, planner, started, cron] as const),
+          ),
+        )
+      : closing(commandServices(options, machine, records, planner, started, cron));
     await machine.swept(SWEEP_WAIT_MS);
     const page = closing(lazyDashboard(options, () => system, machine.clock));
 
     const { clock, children } = machine;
     const { workspaces, keys } = projects;
-    const { close: _, ...parts } = services;
+    const { close: _, planResumeIn: _own, ...parts } = services;
     const system: Services = {
       ...parts,
       kernel: started.kernel,
@@ -71,14 +76,13 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
       collector: records.collector,
       changes: records.changes,
       worktrees: records.worktrees,
-      catalog: new ProjectCatalog({
-        workspaces,
-        clock,
-        env,
-        keys,
-        children,
-        mounts: started.kernel.mounts,
-        promptParts: async (place) => started.kernel.calls.promptParts((await services.planCall(place)).opts),
+      catalog: lazy(async () => {
+        const { ProjectCatalog } = await import("./catalog/project-catalog.ts");
+        return new ProjectCatalog({
+          ...{ workspaces, clock, env, keys, children, mounts: started.kernel.mounts },
+          promptParts: async (place) =>
+            started.kernel.calls.promptParts((await services.planCall(place)).opts),
+        });
       }),
       schedules: cron.schedule({
         project: { id: "user", dir: options.user.home, dataDir: options.user.dataDir, trusted: false },
@@ -97,8 +101,7 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
       ownerOf: (pid) => children.ownerOf(pid),
       strays: () => children.orphans(),
       ...(reporting && { instruments: reporting.instruments }),
-      dashboard: options.daemon ? page.open : undefined,
-      procFeed: options.daemon ? page.feed : undefined,
+      ...(options.daemon && { cron, dashboard: page.open, procFeed: page.feed }),
       logger,
     };
     if (options.daemon) await page.start();
@@ -107,6 +110,42 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
     await close();
     throw error;
   }
+}
+
+/** In a command nothing works beside requests: there is no init.yaml, and runs are recovered for a request only. */
+function commandServices(
+  options: BootOptions,
+  machine: Machine,
+  records: Records,
+  planner: SpawnPorts,
+  started: StartedKernel,
+  cron: OpenedCron,
+): Plans & Pick<Services, "recovery"> & { close(): Promise<void> } {
+  const { user, env } = options;
+  const ready = async (): Promise<string[]> => [];
+  const plans = makePlans({
+    ...{ user, planner, ready, keyNotice: records.keyNotice },
+    ...{ endpoint: null, environment: daemonEnvironment(env) },
+    inMemory: () => undefined,
+  });
+  const { planResumeIn: planResume } = plans;
+  cron.connect({ events: started.events, ready, planResume, ended: () => undefined });
+  const opened = lazy(async () => {
+    const { openRecovery } = await import("./boot/open-recovery.ts");
+    return openRecovery(options, machine, records, started, planResume);
+  });
+  return {
+    ...plans,
+    recovery: {
+      start: async () => (await opened()).recovery.start(),
+      stop: () => undefined,
+      busy: false,
+    },
+    async close() {
+      await cron.close();
+      await (await opened.end())?.recovery.close();
+    },
+  };
 }
 
 /** `close` ends its server, if it was ever opened. */
@@ -121,14 +160,13 @@ function lazyDashboard(
   feed: NonNullable<Services["procFeed"]>;
   close(): Promise<void>;
 } {
-  let made: Promise<Dashboard> | undefined;
   let feed: ChangeFeed | undefined;
   const openFeed = async (): Promise<ChangeFeed> => {
     const { ChangeFeed } = await import("./dashboard/change-feed.ts");
     feed ??= new ChangeFeed(services(), clock);
     return feed;
   };
-  const make = async (): Promise<Dashboard> => {
+  const dashboard = lazy(async () => {
     const { Dashboard } = await import("./dashboard/dashboard.ts");
     return new Dashboard({
       services,
@@ -138,11 +176,9 @@ function lazyDashboard(
       settings: settings.own.dashboard ?? {},
       userEnv: () => userEnv(user.configDir),
     });
-  };
-  const open = async (request: DashboardRequest): Promise<OpenedDashboard> => {
-    made ??= make();
-    return (await made).open(request);
-  };
+  });
+  const open = async (request: DashboardRequest): Promise<OpenedDashboard> =>
+    (await dashboard()).open(request);
   return {
     open,
     async start() {
@@ -152,7 +188,7 @@ function lazyDashboard(
     feed: { open: openFeed, wake: () => feed?.wake() },
     close: async () => {
       feed?.close();
-      await (await made)?.close();
+      await (await dashboard.end())?.close();
     },
   };
 }
@@ -186,7 +222,15 @@ function openPlanner(
   port: KernelPort,
 ): SpawnPorts {
   /** Found out once, by a program in a namespace: the presence of a tool decides nothing. */
-  let problem: Promise<string | null> | undefined;
+  const problem = lazy(async () => {
+    const { networkProblem } = await import("../proxy/network-door.ts");
+    return networkProblem(async (argv) => {
+      const program = { argv, cwd: "/", env: {}, timeoutMs: PROBE_MS, maxChars: 300 };
+      const place = { children, clock, spillDir: tmpdir() };
+      const { code, stderr } = await runShortProgram(place, "network-probe", program);
+      return { code, output: stderr };
+    });
+  });
   return {
     workspaces,
     clock,
@@ -206,17 +250,7 @@ function openPlanner(
     sandbox: sandboxPorts(),
     services: (project: Project, type: string) => port.kernel.mounts.services(project, type),
     remember: (project: Project) => projects.remember(project),
-    networkProblem() {
-      problem ??= import("../proxy/network-door.ts").then((door) =>
-        door.networkProblem(async (argv) => {
-          const program = { argv, cwd: "/", env: {}, timeoutMs: PROBE_MS, maxChars: 300 };
-          const place = { children, clock, spillDir: tmpdir() };
-          const { code, stderr } = await runShortProgram(place, "network-probe", program);
-          return { code, output: stderr };
-        }),
-      );
-      return problem;
-    },
+    networkProblem: problem,
   };
 }
 

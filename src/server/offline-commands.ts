@@ -227,11 +227,10 @@ interface Leftover {
 
 /** Lists them and ends none: the next start of the server does that. */
 export async function leftovers(env: Env): Promise<Leftover[]> {
-  const [{ leftRunning }, { processTable }, { KernelLocks }, { kernelFolders }] = await Promise.all([
+  const [{ leftRunning }, { processTable }, { KernelLocks, kernelFolders }] = await Promise.all([
     import("../os/sweep.ts"),
     import("../os/this-system.ts"),
     import("./daemon/kernel-locks.ts"),
-    import("./daemon/kernel-folders.ts"),
   ]);
   const folders = kernelFolders(userPaths(env).dataDir);
   const locks = new KernelLocks(folders.locks);

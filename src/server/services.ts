@@ -34,18 +34,19 @@ export interface Services {
   /** The run whose program made the present request, if one did. */
   viewer?(): string | undefined;
   kernel: KernelApi;
-  history: History;
-  collector: Pick<Collector, "collect">;
+  history(): Promise<History>;
+  collector(): Promise<Pick<Collector, "collect">>;
   changes(): Promise<Pick<RunChanges, "diff" | "bySteps" | "undo">>;
   worktrees(): Promise<Pick<Worktrees, "take">>;
-  catalog: Catalog;
+  catalog(): Promise<Catalog>;
   clock: Clock;
   identity: Identity;
   host: Host;
-  init: InitService;
+  /** Absent where the server ends with its command. */
+  init?: InitService;
   recovery: Pick<Recovery, "start" | "stop" | "busy">;
-  /** The schedules of all projects. */
-  cron: { start(): void; readonly busy: boolean };
+  /** The schedules of all projects. Absent where the server ends with its command. */
+  cron?: { start(): void; readonly busy: boolean };
   /** Plans a spawn. INVALID, NOT_FOUND: exit 64. UNAVAILABLE: 69. */
   plan(request: SpawnRequest, unit: string | undefined): Promise<SpawnPlan>;
   /** Plans a call of PID 0. */

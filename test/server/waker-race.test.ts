@@ -3,7 +3,7 @@ import type { PID } from "../../src/kernel/types.ts";
 import { loggerTo } from "../../src/lib/logger.ts";
 import { SIGKILL, SIGTERM } from "../../src/lib/signals.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
-import { KernelEvents } from "../../src/server/boot/kernel-events.ts";
+import { KernelEvents } from "../../src/server/boot/kernel-port.ts";
 import type { Waker } from "../../src/server/recovery/waker.ts";
 import { wakerListener, wakerOf } from "../../src/server/recovery/waker-listener.ts";
 import { FakeClock, passing } from "../support/fake-clock.ts";

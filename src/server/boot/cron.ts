@@ -6,9 +6,10 @@ import { CRON } from "../../cron/cron-folder.ts";
 import type { CallingRun } from "../../cron/ports.ts";
 import type { Schedules } from "../../cron/schedules.ts";
 import type { ScheduleCaller } from "../../kernel/kernel-ports.ts";
+import { lazy } from "../../lib/lazy.ts";
 import { limitsNamed, namesWith, pickOptions } from "../../options/option-list.ts";
 import { type Schedule, SyscallError } from "../../plugin/index.ts";
-import type { KernelEvents } from "./kernel-events.ts";
+import type { KernelEvents } from "./kernel-port.ts";
 import type { LaterParts, MadeSchedules, SchedulesParts } from "./schedules.ts";
 
 export interface OpenedCron {
@@ -27,18 +28,14 @@ export function openCron(parts: SchedulesParts): OpenedCron {
   const { options, port } = parts;
   const { user, logger, daemon = false } = options;
   let later: LaterParts | undefined;
-  let opened: Promise<MadeSchedules> | undefined;
   let loaded: MadeSchedules | undefined;
-  const load = async (): Promise<MadeSchedules> => {
+  const opened = lazy(async () => {
     if (!later) throw new SyscallError("INTERNAL", "The schedules were used before boot had finished.");
     const { makeSchedules } = await import("./schedules.ts");
     loaded = makeSchedules(parts, later);
     return loaded;
-  };
-  const schedules = async (): Promise<Schedules> => {
-    opened ??= load();
-    return (await opened).schedules;
-  };
+  });
+  const schedules = async (): Promise<Schedules> => (await opened()).schedules;
   const worked = (pid: number): void => loaded?.worked(pid);
   const changed = (pid: number): void => {
     const { job, uuid } = port.kernel.processes.identity(pid);
@@ -66,18 +63,14 @@ export function openCron(parts: SchedulesParts): OpenedCron {
     },
     async close() {
       // A failure to load was reported to the first user.
-      await (await opened?.catch(() => undefined))?.close();
+      await (await opened.end()?.catch(() => undefined))?.close();
     },
   };
 }
 
 /** A service that is made at its first use. */
 function lazySchedule(make: () => Promise<Schedule>): Schedule {
-  let made: Promise<Schedule> | undefined;
-  const it = (): Promise<Schedule> => {
-    made ??= make();
-    return made;
-  };
+  const it = lazy(make);
   return {
     add: async (job) => (await it()).add(job),
     list: async (query) => (await it()).list(query),

@@ -7,15 +7,16 @@ import { loadSettings } from "../../config/settings/settings.ts";
 import { CRON } from "../../cron/cron-folder.ts";
 import { ORIGINS } from "../../kernel/files/worktree-origin.ts";
 import { createKernel, type Kernel } from "../../kernel/kernel.ts";
-import type { Asker } from "../../kernel/kernel-ports.ts";
+import type { Asker, KernelPorts } from "../../kernel/kernel-ports.ts";
+import { lazy } from "../../lib/lazy.ts";
 import type { Logger } from "../../lib/logger.ts";
 import { descriptorLimit } from "../../os/libc.ts";
 import { ownCommand } from "../../os/own-program.ts";
 import type { GuardedFolder } from "../../plugin/index.ts";
 import type { LiveAsk } from "../../run/live-event.ts";
 import { version } from "../../version.ts";
-import { kernelFolders } from "../daemon/kernel-folders.ts";
-import { mountLog, mountLogFolder } from "../daemon/mount-log.ts";
+import { kernelFolders } from "../daemon/kernel-locks.ts";
+import { mountLog } from "../daemon/mount-log.ts";
 import { modelRequestLimit } from "../daemon/request-limit.ts";
 import { runLog } from "../daemon/run-log.ts";
 import { askOf } from "../methods/shared/stream-events.ts";
@@ -23,10 +24,8 @@ import type { Notifier } from "../notify/notifier.ts";
 import { BASES } from "../plan/base-folder.ts";
 import { planChild, type SpawnPorts } from "../plan/plan-spawn.ts";
 import type { Workspaces } from "../plan/workspace.ts";
-import { driverHistory, driverSearch } from "../records/driver-search.ts";
 import type { OpenedCron } from "./cron.ts";
-import { KernelEvents } from "./kernel-events.ts";
-import type { KernelPort } from "./kernel-port.ts";
+import { KernelEvents, type KernelPort } from "./kernel-port.ts";
 import type { Machine } from "./machine.ts";
 import type { BootOptions } from "./options.ts";
 import type { OpenedProjects } from "./projects.ts";
@@ -51,7 +50,7 @@ export function startKernel(
   port: KernelPort,
   traces: boolean,
 ): StartedKernel {
-  const { open, history, search, projects, dataDirs } = records;
+  const { open, history } = records;
   const { clock, kernelId, kernelAlive, pids, children } = machine;
   const events = new KernelEvents();
   const kernel = createKernel({
@@ -74,18 +73,7 @@ export function startKernel(
     children,
     network: { folder: join(dirname(user.socket), "net"), program: ownCommand(), resolve },
     runs: open,
-    history: driverHistory(history),
-    search: (plugin, project) =>
-      driverSearch(
-        {
-          index: search,
-          userDataDir: user.dataDir,
-          projects: () => projects.list(),
-          dataDirs: () => dataDirs(),
-        },
-        plugin,
-        project,
-      ),
+    ...driverServices(records, user.dataDir),
     schedule: cron.schedule,
     kernelAlive,
     async sweepPrograms() {
@@ -95,7 +83,7 @@ export function startKernel(
     planChild: (uuid, wish, child) => planChild(uuid, wish, child, planner),
     async planChildResume(uuid, child) {
       const { planChildResume } = await import("../plan/plan-resume.ts");
-      return planChildResume(uuid, await history.byUuid(child), planner);
+      return planChildResume(uuid, await (await history()).byUuid(child), planner);
     },
     worktrees: records.worktrees,
     runsIn: runWatch,
@@ -114,12 +102,36 @@ export function startKernel(
     mailed: (uuid) => events.onMail(uuid),
     callbacks: events,
     log: (level, source, text) => logger[level](source, text),
-    mountLog: mountLog(user.dataDir, clock),
+    mountLog: (mount, text) => mountLog(user.dataDir, clock, mount, text),
   });
   port.connect(kernel);
   machine.keepLockFileIf(() => kernel.lifecycle.handsOver);
   events.add(runLog({ identity: (pid) => kernel.processes.identity(pid), logger }));
   return { kernel, events };
+}
+
+/** What drivers find in recorded runs. Most runs look for nothing: the code is loaded with the first question. */
+function driverServices(
+  { history, search: index, projects, dataDirs }: Records,
+  userDataDir: string,
+): Pick<KernelPorts, "history" | "search"> {
+  const loaded = () => import("../records/driver-search.ts");
+  const runs = lazy(async () => (await loaded()).driverHistory(await history()));
+  const ports = { index, userDataDir, projects: () => projects.list(), dataDirs: () => dataDirs() };
+  return {
+    history: {
+      runs: async (query) => (await runs()).runs(query),
+      steps: async (...asked) => (await runs()).steps(...asked),
+    },
+    search(plugin, project) {
+      const search = lazy(async () => (await loaded()).driverSearch(ports, plugin, project));
+      return {
+        sources: async (...asked) => (await search()).sources(...asked),
+        put: async (...asked) => (await search()).put(...asked),
+        find: async (query) => (await search()).find(query),
+      };
+    },
+  };
 }
 
 /** Most runs have no limit of their network: the code is loaded with the first. */
@@ -131,7 +143,7 @@ async function resolve(name: string): Promise<string[]> {
 interface AskerPorts {
   userDataDir: string;
   workspaces: Pick<Workspaces, "at" | "projectOf">;
-  notifier: Pick<Notifier, "notify">;
+  notifier: () => Pick<Notifier, "notify">;
   /** The project folder of a live process. */
   projectOf(pid: number): string;
   logger: Logger;
@@ -141,7 +153,8 @@ function serverAsker({ userDataDir, workspaces, notifier, projectOf, logger }: A
   const notify = async (ask: LiveAsk, project: string): Promise<void> => {
     const { sources } = await workspaces.at({ cwd: project, env: {} });
     const { on_ask: target } = (await loadSettings(sources)).words;
-    if (target !== null) notifier.notify({ target, cwd: project }, { event: "ask", project, ...askOf(ask) });
+    if (target !== null)
+      notifier().notify({ target, cwd: project }, { event: "ask", project, ...askOf(ask) });
   };
   return {
     parked(ask) {
@@ -171,10 +184,10 @@ const OWN = [
  * as a whole is not among them, because it contains the demo's project.
  */
 export function guardedFolders({ configDir, dataDir }: UserPaths): GuardedFolder[] {
-  const { locks, ledgers } = kernelFolders(dataDir);
+  const { locks, ledgers, mountLogs } = kernelFolders(dataDir);
   const key = { dir: recordKeyFile({ dataDir }), readable: false };
   const own = [locks, ledgers, ...OWN.map((name) => join(dataDir, name))];
   // A server may print its keys.
-  const logs = { dir: mountLogFolder(dataDir), readable: false };
+  const logs = { dir: mountLogs, readable: false };
   return [{ dir: configDir, readable: false }, key, logs, ...own.map((dir) => ({ dir, readable: true }))];
 }

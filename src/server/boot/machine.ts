@@ -11,8 +11,7 @@ import { carryKernelMark } from "../../os/process-tag.ts";
 import { groupMechanism, removeEmptyGroups } from "../../os/program-group.ts";
 import type { KeepsUnit, LeftUnit } from "../../os/sweep.ts";
 import { PidAllocator } from "../../store/pid-allocator.ts";
-import { kernelFolders } from "../daemon/kernel-folders.ts";
-import { KernelLocks } from "../daemon/kernel-locks.ts";
+import { KernelLocks, kernelFolders } from "../daemon/kernel-locks.ts";
 import type { BootOptions } from "./options.ts";
 
 /** This kernel's share of the machine: its lock, its programs and its PIDs. */

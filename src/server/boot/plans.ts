@@ -15,7 +15,8 @@ import type { Services } from "../services.ts";
 interface PlansPorts {
   user: UserPaths;
   planner: SpawnPorts;
-  init: Pick<InitService, "ready">;
+  /** Waits for the init.yaml that a run in this folder needs. */
+  ready: InitService["ready"];
   /** The environment of runs without a caller. */
   environment: Record<string, string>;
   /** The notice for runs if the record key could not be saved. */
@@ -26,7 +27,8 @@ interface PlansPorts {
   inMemory(uuid: string): InMemorySettings | undefined;
 }
 
-interface Plans extends Pick<Services, "plan" | "planCall" | "planResume" | "planModel" | "planAdopt"> {
+export interface Plans
+  extends Pick<Services, "plan" | "planCall" | "planResume" | "planModel" | "planAdopt"> {
   /** Plans a resume in this environment, with the keys of `provider` if the run had it. */
   planResumeIn(run: Run, request: PlacedResume, provider?: ProviderChoice): Promise<SpawnPlan>;
 }
@@ -35,13 +37,13 @@ interface Plans extends Pick<Services, "plan" | "planCall" | "planResume" | "pla
 const resumes = () => import("../plan/plan-resume.ts");
 
 export function makePlans(ports: PlansPorts): Plans {
-  const { user, planner, init, environment, keyNotice, inMemory } = ports;
+  const { user, planner, ready, environment, keyNotice, inMemory } = ports;
   const defaults = { dataDir: user.dataDir, environment, parent: planner.parent };
   const planResumeIn: Plans["planResumeIn"] = async (run, request, provider) => {
     const { planResume, requireFolders } = await resumes();
     requireOwn(run.info);
     requireFolders(run.info);
-    const left = await init.ready({ cwd: run.info.project, env: request.env });
+    const left = await ready({ cwd: run.info.project, env: request.env });
     const { notices, ...planned } = await planResume(run, request, planner, provider);
     return { ...planned, notices: [...left, ...notices] };
   };
@@ -51,7 +53,7 @@ export function makePlans(ports: PlansPorts): Plans {
       const { request, notices: placed } = placedSpawn(asked, unit, defaults);
       // A child does not wait for init.yaml, because its parent runs already.
       const isChild = parentUuid(request, unit) !== undefined;
-      const left = isChild ? [] : await init.ready(request);
+      const left = isChild ? [] : await ready(request);
       if (request.workflow?.graph !== undefined) {
         const { checkGraph } = await import("../plan/check-graph.ts");
         await checkGraph(request, unit, planner);
@@ -65,7 +67,7 @@ export function makePlans(ports: PlansPorts): Plans {
       const from = { ...place, env: given ?? environment };
       // A server of init.yaml may have the tool, or be the one that is named.
       const isMounted = place.tool?.includes("__") || place.path?.startsWith("/mnt/");
-      const left = place.server !== undefined || isMounted ? await init.ready(from) : [];
+      const left = place.server !== undefined || isMounted ? await ready(from) : [];
       const { notices, ...planned } = await planCall(from, planner);
       return { ...planned, notices: [...left, ...notices] };
     },

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { daemonEnvironment } from "../../config/environment/environment.ts";
 import { thisUser } from "../../config/environment/paths.ts";
 import { Secrets } from "../../kernel/process/secrets.ts";
+import { type Lazy, lazy } from "../../lib/lazy.ts";
 import { embeddedAgents, embeddedSkills } from "../../plugin/host/embedded.ts";
 import { PluginHost } from "../../plugin/host/host.ts";
 import type { Confine } from "../../plugin/host/process-options.ts";
@@ -24,7 +25,7 @@ export interface OpenedProjects {
   /** The keys that commands have printed, of all runs. */
   fetchedKeys: Secrets;
   /** Notifies commands and addresses that the user has set. */
-  notifier: Notifier;
+  notifier: Lazy<Notifier>;
   close(): Promise<void>;
 }
 
@@ -74,15 +75,16 @@ export function openProjects(
     spillDir: join(user.dataDir, "tmp"),
     lockDir: join(user.dataDir, "keys"),
   });
-  const notifier = new Notifier({
-    children,
-    clock,
-    spillDir: join(user.dataDir, "tmp"),
-    env: daemonEnvironment(env),
-    logger,
-  });
+  const notifier = lazy(
+    () =>
+      new Notifier({
+        ...{ children, clock, logger },
+        spillDir: join(user.dataDir, "tmp"),
+        env: daemonEnvironment(env),
+      }),
+  );
   const close = async (): Promise<void> => {
-    await notifier.close();
+    await notifier.end()?.close();
     await plugins.close();
   };
   return { workspaces, runWatch, keys, fetchedKeys, notifier, close };

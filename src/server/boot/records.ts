@@ -9,20 +9,19 @@ import { Projects } from "../../config/project/projects.ts";
 import { loadSettings } from "../../config/settings/settings.ts";
 import { ORIGINS } from "../../kernel/files/worktree-origin.ts";
 import type { Worktrees } from "../../kernel/files/worktrees.ts";
+import { lazy } from "../../lib/lazy.ts";
 import { FileLock } from "../../store/files/file-lock.ts";
 import { RecordKey } from "../../store/runs/record-key.ts";
-import type { RunLists } from "../../store/runs/run-lists.ts";
 import { RunStore } from "../../store/runs/run-store.ts";
-import { SearchIndex } from "../../store/search/search-index.ts";
-import { WorkerRunLists } from "../../store/search/worker-run-lists.ts";
-import { Collector } from "../records/collector.ts";
-import { History } from "../records/history.ts";
+import type { SearchIndex } from "../../store/search/search-index.ts";
+import type { Collector } from "../records/collector.ts";
+import type { History } from "../records/history.ts";
 import type { RunChanges } from "../records/run-changes.ts";
 import type { KernelPort } from "./kernel-port.ts";
 import type { Machine } from "./machine.ts";
 import type { BootOptions } from "./options.ts";
 
-/** The records of all the user's projects. */
+/** The records of all the user's projects. What most runs do without is loaded at its first use. */
 export interface Records {
   /** Authenticates what this user has written. */
   key: RecordKey;
@@ -31,14 +30,13 @@ export interface Records {
   /** Data folders with runs: of all known projects, of those in use, and of the project that `cwd` lies in. */
   dataDirs(cwd?: string): string[];
   projects: Projects;
-  history: History;
-  collector: Collector;
-  /** Loaded at its first use. */
+  history(): Promise<History>;
+  collector(): Promise<Collector>;
   changes(): Promise<RunChanges>;
-  /** The worktrees of agents. Loaded at the first use. */
+  /** The worktrees of agents. */
   worktrees(): Promise<Worktrees>;
   /** The derived index, in its Worker. */
-  search: SearchIndex;
+  search: Pick<SearchIndex, "ask">;
   /** When runs were collected last. */
   lastCollected: string;
   /** The notice for runs if the record key could not be saved; else undefined. */
@@ -57,14 +55,19 @@ export function openRecords(
       ? RecordKey.open(recordKeyFile(user))
       : RecordKey.ofReader(recordKeyFile({ dataDir: keyFolder }));
   const projects = new Projects(user.dataDir, FileLock, (text) => logger.warn("projects", text));
-  const search = new SearchIndex({ key, clock, warn: (text) => logger.warn("index", text) });
+  const index = lazy(async () => {
+    const { SearchIndex } = await import("../../store/search/search-index.ts");
+    return new SearchIndex({ key, clock, warn: (text) => logger.warn("index", text) });
+  });
+  const search: Records["search"] = { ask: async (...request) => (await index()).ask(...request) };
   const stores = new Map<string, RunStore>();
   const opened = (dataDir: string): RunStore => {
     // A command reads the runs itself: nothing else waits for its thread.
     if (!daemon) return new RunStore(dataDir, undefined, key);
-    const store: RunStore = new RunStore(dataDir, undefined, key, () => {
-      const own = (): Promise<RunLists> => store.ownIndex();
-      return new WorkerRunLists({ index: search, dataDir, own, info: (uuid) => store.info(uuid) });
+    const store: RunStore = new RunStore(dataDir, undefined, key, async () => {
+      const { WorkerRunLists } = await import("../../store/search/worker-run-lists.ts");
+      const own = (): ReturnType<RunStore["ownIndex"]> => store.ownIndex();
+      return new WorkerRunLists({ index: await index(), dataDir, own, info: (uuid) => store.info(uuid) });
     });
     return store;
   };
@@ -79,44 +82,38 @@ export function openRecords(
     const here = [project?.dataDir, project?.unwritableDataDir].filter((dir) => dir !== undefined);
     return [...new Set([...here, ...projects.list().map(({ data_dir }) => data_dir), ...stores.keys()])];
   };
-  const history = new History({
-    dataDirs,
-    open,
-    kernelAlive,
-    unrecordedEnd: (uuid) => port.kernel.lifecycle.unrecordedEnd(uuid),
+  const history = lazy(async () => {
+    const { History } = await import("../records/history.ts");
+    return new History({
+      ...{ dataDirs, open, kernelAlive },
+      unrecordedEnd: (uuid) => port.kernel.lifecycle.unrecordedEnd(uuid),
+    });
   });
   const lastCollected = join(user.dataDir, "gc", "last.json");
-  const collector = new Collector({
-    dataDirs,
-    open,
-    kernelAlive,
-    limits: async () => (await loadSettings({ configDir: user.configDir })).values,
-    lockPath: join(user.dataDir, "gc", "lock"),
-    lastPath: lastCollected,
-    clock,
+  const collector = lazy(async () => {
+    const { Collector } = await import("../records/collector.ts");
+    return new Collector({
+      ...{ dataDirs, open, kernelAlive, clock },
+      limits: async () => (await loadSettings({ configDir: user.configDir })).values,
+      lockPath: join(user.dataDir, "gc", "lock"),
+      lastPath: lastCollected,
+    });
   });
-  let loaded: Promise<RunChanges> | undefined;
-  const changes = (): Promise<RunChanges> => {
-    loaded ??= import("../records/run-changes.ts").then(
-      ({ RunChanges }) => new RunChanges({ children, env, clock, open, scratch: join(user.dataDir, "git") }),
-    );
-    return loaded;
-  };
-  let loadedTrees: Promise<Worktrees> | undefined;
-  const worktrees = (): Promise<Worktrees> => {
-    loadedTrees ??= import("../../kernel/files/worktrees.ts").then(
-      ({ Worktrees }) =>
-        new Worktrees({
-          ...{ children, clock, env: daemonEnvironment(env) },
-          ...{ userDataDir: user.dataDir, scratch: join(user.dataDir, "git") },
-        }),
-    );
-    return loadedTrees;
-  };
+  const changes = lazy(async () => {
+    const { RunChanges } = await import("../records/run-changes.ts");
+    return new RunChanges({ children, env, clock, open, scratch: join(user.dataDir, "git") });
+  });
+  const worktrees = lazy(async () => {
+    const { Worktrees } = await import("../../kernel/files/worktrees.ts");
+    return new Worktrees({
+      ...{ children, clock, env: daemonEnvironment(env) },
+      ...{ userDataDir: user.dataDir, scratch: join(user.dataDir, "git") },
+    });
+  });
   if (daemon && existsSync(join(user.dataDir, ORIGINS)))
     void worktrees().then((all) => all.sweep(open, (text) => logger.warn("worktrees", text)));
   const keyNotice = key.lasting ? undefined : noKey(user);
-  const close = () => search.close();
+  const close = async (): Promise<void> => (await index.end())?.close();
   return {
     key,
     open,

@@ -76,7 +76,7 @@ export function makeSchedules(
   const jobRuns = new JobRuns({
     plan,
     kernel: () => port.kernel,
-    find: (uuid) => history.byUuid(uuid),
+    find: async (uuid) => (await history()).byUuid(uuid),
     planResume(run, job) {
       const { request } = placedJob(job, plan);
       return later.planResume(run, { uuid: run.info.uuid, env: request.env });
@@ -118,7 +118,7 @@ export function makeSchedules(
         ...programs,
         cwd,
         env: jobEnv,
-        resultOf: async (uuid) => (await history.byUuid(uuid))?.info.result ?? null,
+        resultOf: async (uuid) => (await (await history()).byUuid(uuid))?.info.result ?? null,
         closing: closing.signal,
       });
     },

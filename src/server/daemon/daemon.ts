@@ -66,7 +66,7 @@ async function acquire(ports: DaemonPorts): Promise<Lock | "already running" | "
 
 /** Whether the daemon must stay without work: for a schedule, or a run that is to be woken at a time. */
 function isNeeded({ init, recovery, cron, waker }: Services): boolean {
-  return init.starting || recovery.busy || cron.busy || waker?.busy === true;
+  return [init?.starting, recovery.busy, cron?.busy, waker?.busy].includes(true);
 }
 
 interface StopOptions {
@@ -146,8 +146,8 @@ class Daemon {
   #startServices({ system }: BootedServer): void {
     // Not awaited: recovery logs its own failures.
     void system.recovery.start();
-    system.cron.start();
-    system.init.start().catch((failed: unknown) => {
+    system.cron?.start();
+    system.init?.start().catch((failed: unknown) => {
       // If the daemon is stopping, that is why the start failed.
       if (!this.#stopping) this.#failure = { failed };
       this.#stop(false);

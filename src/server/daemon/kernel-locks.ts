@@ -1,10 +1,21 @@
-/** The lock files of kernels, by which others see that one lives. */
+/** The folders of kernels, and their lock files, by which others see that one lives. */
 
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { FileLock } from "../../store/files/file-lock.ts";
 
 const TAKE_MS = 5_000;
+
+/** In the user's data folder: of each kernel its lock, the ledger of its programs, and their link to the binary. */
+export function kernelFolders(userDataDir: string) {
+  return {
+    locks: join(userDataDir, "kernels"),
+    ledgers: join(userDataDir, "children"),
+    programs: join(userDataDir, "bin"),
+    /** What the programs behind mounts print. */
+    mountLogs: join(userDataDir, "mounts"),
+  };
+}
 
 /**
  * Locks one file per kernel of this user for the kernel's life. A run or program belongs to a dead kernel exactly when

@@ -3,23 +3,18 @@
 import { join } from "node:path";
 import type { Clock } from "../../lib/clock.ts";
 import { DaemonLog } from "./daemon-log.ts";
-
-export function mountLogFolder(userDataDir: string): string {
-  return join(userDataDir, "mounts");
-}
+import { kernelFolders } from "./kernel-locks.ts";
 
 /** `mount`: its type and name, such as "mcp github". */
 export function mountLogPath(userDataDir: string, mount: string): string {
-  return join(mountLogFolder(userDataDir), `${mount.replace(" ", "-")}.log`);
+  return join(kernelFolders(userDataDir).mountLogs, `${mount.replace(" ", "-")}.log`);
 }
 
-/** Returns a function that appends a line to the log of a mount. Never throws: a line that can't be written is dropped. */
-export function mountLog(userDataDir: string, clock: Clock): (mount: string, text: string) => void {
-  return (mount, text) => {
-    try {
-      new DaemonLog(mountLogPath(userDataDir, mount), clock).write(text);
-    } catch {
-      // The size of the file can't be read: the server that printed the line goes on.
-    }
-  };
+/** Appends a line to the log of a mount. Never throws: a line that can't be written is dropped. */
+export function mountLog(userDataDir: string, clock: Clock, mount: string, text: string): void {
+  try {
+    new DaemonLog(mountLogPath(userDataDir, mount), clock).write(text);
+  } catch {
+    // The size of the file can't be read: the server that printed the line goes on.
+  }
 }

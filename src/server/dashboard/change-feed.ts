@@ -189,7 +189,12 @@ export class ChangeFeed implements ProcFeed {
     const { kernel, history, otherKernels } = this.#services;
     if (!otherKernels?.()) return [];
     const live = () => kernel.processes.infos();
-    const { runs } = await history.list({ status: "running", live, newest: true, limit: MAX_OTHERS });
+    const { runs } = await (await history()).list({
+      status: "running",
+      live,
+      newest: true,
+      limit: MAX_OTHERS,
+    });
     const own = new Set(live().map(({ uuid }) => uuid));
     return runs
       .filter(({ uuid, foreign }) => !own.has(uuid) && !foreign)

@@ -26,7 +26,7 @@ const NEXT = 3;
 const children = method({
   payload: () => z.object({ uuid: Uuid() }),
   async handle({ uuid }, { history }) {
-    const found = await history.childrenOf(uuid, 1000);
+    const found = await (await history()).childrenOf(uuid, 1000);
     return {
       children: found.map(({ uuid, agent, intent, created_at_ms, ended_at_ms, exit_code }) => ({
         ...{ uuid, agent, created_at_ms, ended_at_ms, exit_code },
@@ -70,7 +70,7 @@ const history = method({
     z.object({ since_ms: z.number().optional(), limit: z.int().positive().max(MAX_RUNS).optional() }),
   async handle({ since_ms, limit = MAX_RUNS }, { kernel, history }) {
     const live = () => kernel.processes.listProcs();
-    const { runs, total } = await history.list({ since_ms, newest: true, limit, live });
+    const { runs, total } = await (await history()).list({ since_ms, newest: true, limit, live });
     return { runs: runs.map(shortRun), total };
   },
 });
@@ -99,7 +99,7 @@ const projects = method({
   payload: () => z.object({}),
   async handle(_payload, { history, kernel }) {
     const live = () => kernel.processes.listProcs();
-    const { runs } = await history.list({ newest: true, limit: 1000, live });
+    const { runs } = await (await history()).list({ newest: true, limit: 1000, live });
     return { projects: [...new Set(runs.map(({ project }) => project))].sort() };
   },
 });
@@ -110,7 +110,8 @@ const Project = () => z.object({ project: z.string().startsWith("/") });
 const parts = method({
   payload: Project,
   async handle({ project: cwd }, services) {
-    const { catalog, kernel, init } = services;
+    const { kernel, init } = services;
+    const catalog = await services.catalog();
     const [{ plugins }, { servers, problems }] = await Promise.all([
       catalog.plugins({ cwd }),
       catalog.mcpServers({ cwd }),
@@ -124,7 +125,7 @@ const parts = method({
       servers: servers.map(({ name, state, file }) => ({ name, state, file })),
       problems: problems.map(({ message }) => message),
       down,
-      init: init.status(),
+      init: init?.status() ?? { units: [], problems: [] },
     };
   },
 });

@@ -51,9 +51,10 @@ async function answerSuspended(
   services: Services,
 ): Promise<Answered> {
   await recovered(services);
-  const info = (await services.history.asking()).find(({ asks }) => asks.some((ask) => ask.id === id));
+  const history = await services.history();
+  const info = (await history.asking()).find(({ asks }) => asks.some((ask) => ask.id === id));
   if (!info) throw unknown(id);
-  const run = await services.history.byUuid(info.uuid);
+  const run = await history.byUuid(info.uuid);
   if (!run) throw unknown(id);
   await services.kernel.lifecycle.answer(info.uuid, run.records.dataDir, { id, answers: [...answers], via });
   return resumed(info, services, env);

@@ -59,7 +59,7 @@ async function rootRun(services: Services, target: Target): Promise<{ uuid: stri
   let { info, records } = await recordsOf(services, found);
   for (const passed = new Set([info.uuid]); info.parent_uuid !== null && !passed.has(info.parent_uuid); ) {
     passed.add(info.parent_uuid);
-    const parent = await services.history.byUuid(info.parent_uuid);
+    const parent = await (await services.history()).byUuid(info.parent_uuid);
     if (!parent) break;
     ({ info, records } = parent);
   }

@@ -9,7 +9,7 @@ export const daemonStatus = method({
   payload: () => z.object({}),
   handle(_, services): DaemonStatus {
     const who = identityOf(services);
-    const init = services.init.status();
+    const init = services.init?.status();
     const { socket, log, connections, loopDelay } = services.host;
     return {
       ...who,
@@ -21,8 +21,8 @@ export const daemonStatus = method({
       rss_bytes: process.memoryUsage.rss(),
       strays: services.strays?.() ?? [],
       loop_delay_ms: loopDelay(),
-      init: init.units,
-      init_problems: init.problems,
+      init: init?.units ?? [],
+      init_problems: init?.problems ?? [],
     };
   },
 });

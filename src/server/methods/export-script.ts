@@ -44,7 +44,7 @@ export const exportScript = method({
     const played = await playedSteps(run);
     const next = page.next.after;
     const last = next === after || page.records.length < limit || next >= played.last;
-    const children = after > 0 ? [] : await services.history.childrenOf(uuid, MAX_CHILDREN);
+    const children = after > 0 ? [] : await (await services.history()).childrenOf(uuid, MAX_CHILDREN);
     return {
       head: after > 0 ? null : await scriptHead(run, played),
       responses: page.records.filter(({ step }) => step <= played.last).map(scriptEntry),

@@ -10,7 +10,7 @@ export const gc = method({
   payload: () => z.object({ dry_run: z.boolean().optional() }),
   async handle({ dry_run: dryRun = false }, { collector }, caller): Promise<CollectReport> {
     if (!dryRun) refuseInside(caller, insideRun);
-    return collector.collect({ dryRun, signal: caller.gone });
+    return (await collector()).collect({ dryRun, signal: caller.gone });
   },
 });
 

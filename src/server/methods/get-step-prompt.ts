@@ -13,7 +13,8 @@ export const getStepPrompt = method({
   payload: () => Target().extend({ step: z.int().positive() }),
   async handle({ step, ...target }, services): Promise<StepPrompt> {
     const run = await recordsOf(services, await findRun(services, target));
-    const prompt = await promptOfStep(run, step, (uuid) => services.history.byUuid(uuid, target.cwd));
+    const history = await services.history();
+    const prompt = await promptOfStep(run, step, (uuid) => history.byUuid(uuid, target.cwd));
     if (prompt) return { pid: run.info.pid, uuid: run.info.uuid, ...prompt };
     throw new SyscallError(
       "NOT_FOUND",

@@ -25,8 +25,8 @@ export const lastRun = method({
     if (caller.unit() !== undefined) {
       throw new SyscallError("INVALID", "Inside a run, name the run that the command is for: see `rnix ps`.");
     }
-    const project = catalog.projectDir(cwd);
-    const found = await history.last({
+    const project = (await catalog()).projectDir(cwd);
+    const found = await (await history()).last({
       cwd,
       project: record ? undefined : project,
       alive,

@@ -5,5 +5,5 @@ import { method } from "./method.ts";
 
 export const listAgents = method({
   payload: ProjectRequest,
-  handle: (payload, { catalog }) => catalog.agents(payload),
+  handle: async (payload, { catalog }) => (await catalog()).agents(payload),
 });

@@ -15,14 +15,16 @@ export const listAllProcs = method({
     services,
   ): Promise<{ processes: ListedProc[]; total: number; unreadable: { path: string; message: string }[] }> {
     const { cwd, all_projects, ...query } = payload;
-    const project = cwd === undefined || all_projects ? undefined : services.catalog.projectDir(cwd);
+    const project =
+      cwd === undefined || all_projects ? undefined : (await services.catalog()).projectDir(cwd);
     const live = () => services.kernel.processes.listProcs();
     const isVisible = visibleTo(services);
     if (isVisible) {
       const own = live().filter((info) => isVisible(info) && matchesFilter(info, query));
       return { processes: own.map((info) => listedProc(services, info)), total: own.length, unreadable: [] };
     }
-    const { runs, total, unreadable } = await services.history.list({ ...query, cwd, project, live });
+    const history = await services.history();
+    const { runs, total, unreadable } = await history.list({ ...query, cwd, project, live });
     return { processes: runs.map((info) => listedProc(services, info)), total, unreadable };
   },
 });

@@ -5,5 +5,5 @@ import { method } from "./method.ts";
 
 export const listCommands = method({
   payload: ProjectRequest,
-  handle: (payload, { catalog }) => catalog.commands(payload),
+  handle: async (payload, { catalog }) => (await catalog()).commands(payload),
 });

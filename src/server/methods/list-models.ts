@@ -22,6 +22,6 @@ export const listModels = method({
     if (entry !== undefined) requireUser(caller, "try a provider's entry");
     // A program inside a run could name an address in its environment, and have the user's key sent there.
     const waitMs = caller.unit() === undefined ? (wait_ms ?? WAIT_MS) : 0;
-    return catalog.models(project, { provider, entry, waitMs });
+    return (await catalog()).models(project, { provider, entry, waitMs });
   },
 });

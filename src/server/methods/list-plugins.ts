@@ -5,5 +5,5 @@ import { method } from "./method.ts";
 
 export const listPlugins = method({
   payload: ProjectRequest,
-  handle: (payload, { catalog }) => catalog.plugins(payload),
+  handle: async (payload, { catalog }) => (await catalog()).plugins(payload),
 });

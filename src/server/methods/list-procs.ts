@@ -30,8 +30,10 @@ export const listProcs = method({
   },
 });
 
-async function waiting({ waker, history }: Services): Promise<ProcInfo[]> {
-  const runs = await Promise.all((waker?.waiting ?? []).map((uuid) => history.byUuid(uuid)));
+async function waiting({ waker, history: open }: Services): Promise<ProcInfo[]> {
+  if (!waker) return [];
+  const history = await open();
+  const runs = await Promise.all(waker.waiting.map((uuid) => history.byUuid(uuid)));
   return runs.flatMap((run) => (run?.info.state === "suspended" ? [run.info] : []));
 }
 
@@ -39,7 +41,7 @@ type Request = z.infer<ReturnType<typeof Listing>>;
 
 async function ofProject(processes: ProcInfo[], request: Request, services: Services): Promise<ProcInfo[]> {
   if (request.cwd === undefined || request.all_projects) return processes;
-  const dir = await services.catalog.projectDir(request.cwd);
+  const dir = (await services.catalog()).projectDir(request.cwd);
   return processes.filter((info) => info.project === dir);
 }
 

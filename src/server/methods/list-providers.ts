@@ -14,7 +14,7 @@ export const listProviders = method({
     caller,
   ): Promise<{ providers: ProviderWire[]; diagnostics: Diagnostic[] }> {
     if (payload.probe) requireUser(caller, "probe providers");
-    const { providers, diagnostics } = await catalog.providers(payload, {
+    const { providers, diagnostics } = await (await catalog()).providers(payload, {
       ask: payload.probe ?? false,
       // As in listModels: a run's program could have the key sent to an address of its own.
       lists: caller.unit() === undefined,

@@ -5,5 +5,5 @@ import { method } from "./method.ts";
 
 export const listSkills = method({
   payload: ProjectRequest,
-  handle: (payload, { catalog }) => catalog.skills(payload),
+  handle: async (payload, { catalog }) => (await catalog()).skills(payload),
 });

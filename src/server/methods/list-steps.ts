@@ -26,7 +26,8 @@ export const listSteps = method({
       ? await (await services.changes()).bySteps(run, isLive(found))
       : undefined;
     const damage = damageOf(run);
-    const lines = await (await services.history.stepIndexes()).of(run, isLive(found), damage);
+    const indexes = await (await services.history()).stepIndexes();
+    const lines = await indexes.of(run, isLive(found), damage);
     const first = lines.findIndex(({ step }) => step > after);
     const page = first < 0 ? [] : lines.slice(first, first + limit);
     const steps = page.map((line) => ({

@@ -6,5 +6,5 @@ import { method } from "./method.ts";
 
 export const listTools = method({
   payload: () => ProjectRequest().extend({ agent: z.string().optional() }),
-  handle: (payload, { catalog }) => catalog.tools(payload, payload.agent),
+  handle: async (payload, { catalog }) => (await catalog()).tools(payload, payload.agent),
 });

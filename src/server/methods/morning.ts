@@ -76,7 +76,7 @@ async function otherRuns(
   since_ms: number,
 ): Promise<{ runs: MorningRun[]; interactive: InteractiveRuns }> {
   const live = (): readonly ProcInfo[] => kernel.processes.listProcs();
-  const { runs } = await history.list({ limit: MAX_LOOKED, newest: true, live });
+  const { runs } = await (await history()).list({ limit: MAX_LOOKED, newest: true, live });
   const ended = runs.filter(
     ({ kind, parent_uuid, job, ended_at_ms, foreign, moved_from }) =>
       kind === "agent" &&

@@ -9,7 +9,7 @@ import { identityOf } from "./shared/identity.ts";
 export const ping = method({
   payload: () => z.object({ started: z.boolean().optional() }),
   async handle({ started }, services): Promise<PingPayload> {
-    if (started) await services.init.started();
+    if (started) await services.init?.started();
     return identityOf(services);
   },
 });

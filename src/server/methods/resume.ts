@@ -34,7 +34,7 @@ export const resume = streamMethod({
     const found = await findRun(services, payload);
     requireAgent(found, "resumed");
     const { info } = found;
-    const run = await services.history.byUuid(info.uuid, payload.cwd);
+    const run = await (await services.history()).byUuid(info.uuid, payload.cwd);
     if (!run) throw new SyscallError("NOT_FOUND", `Nothing is on disk of run ${info.uuid}.`);
     if (adopt && !run.info.foreign) throw isOwn(info.uuid);
     const { from_step, quiet, stream } = payload;

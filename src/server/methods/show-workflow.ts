@@ -18,7 +18,7 @@ export const showWorkflow = method({
     if (info.workflow === null || info.workflow.label !== undefined || info.workflow.phase !== undefined) {
       throw new SyscallError("INVALID", `Run ${info.uuid} is no workflow: rnix show ${info.uuid} shows it.`);
     }
-    const recorded = await services.history.childrenOf(info.uuid, MAX_AGENTS);
+    const recorded = await (await services.history()).childrenOf(info.uuid, MAX_AGENTS);
     const live = services.kernel.processes.infos().filter(({ parent_uuid }) => parent_uuid === info.uuid);
     const agents = new Map([...recorded, ...live].map((one) => [one.uuid, one]));
     const inOrder = [...agents.values()].toSorted((a, b) => (a.uuid < b.uuid ? -1 : 1));

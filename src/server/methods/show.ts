@@ -18,7 +18,7 @@ export const show = method({
     const found = await findRun(services, payload);
     const info = listedProc(services, found.info);
     const receipt = info.exit_code === null ? null : receiptOf(info);
-    const recorded = found.live ? await services.history.byUuid(info.uuid) : found.run;
+    const recorded = found.live ? await (await services.history()).byUuid(info.uuid) : found.run;
     if (found.live) flushEvents(services, found.pid);
     const connections = recorded ? await connectionsOf(recorded.records, info.uuid) : [];
     // An ended process is not live, even if its reap is still under way.

@@ -46,7 +46,7 @@ export const suspend = method({
     } else if (found.info.state !== "suspended") {
       throw hasEnded(ref.pid, found.info.exit_reason);
     }
-    const run = await services.history.byUuid(ref.uuid);
+    const run = await (await services.history()).byUuid(ref.uuid);
     const { state, steps } = run?.info ?? found.info;
     return { ...ref, state, step: steps };
   },

@@ -16,6 +16,6 @@ export const tryModel = method({
     }),
   async handle({ provider, model, entry, ...project }, { catalog }, caller): Promise<TriedModelWire> {
     requireUser(caller, "try a model");
-    return catalog.tryModel(project, { provider, model, entry });
+    return (await catalog()).tryModel(project, { provider, model, entry });
   },
 });

@@ -37,7 +37,7 @@ async function recorded(
   id: string,
   inside: string | undefined,
 ): Promise<(ProcRef & UnitOutput) | undefined> {
-  const run = await services.history.byUnit(id);
+  const run = await (await services.history()).byUnit(id);
   if (!run) return undefined;
   const { info } = await findOwnRun(services, { uuid: run.info.uuid }, inside, "read");
   const { records: lines } = await run.records.units(run.info.uuid);

@@ -42,7 +42,7 @@ export type RunReader = Pick<RunStore, keyof RunRecords | "index" | "collected" 
 /** The live and ended runs of one data folder: `steps/<uuid>/`. */
 export class RunStore extends RunRecords {
   #index: Promise<RunIndex> | undefined;
-  readonly #lists: (() => RunLists) | undefined;
+  readonly #lists: (() => Promise<RunLists>) | undefined;
   #dailySpending: DailySpending | undefined;
   /** The runs that this store writes. */
   readonly #writers = new Map<string, RunWriter>();
@@ -57,7 +57,7 @@ export class RunStore extends RunRecords {
     dataDir: string,
     fs?: FsPort,
     key?: RecordKey,
-    lists: (() => RunLists) | undefined = undefined,
+    lists: (() => Promise<RunLists>) | undefined = undefined,
   ) {
     super(dataDir, fs, key);
     this.#lists = lists;
@@ -249,7 +249,7 @@ export class RunStore extends RunRecords {
 
   /** What listings read. Made on first use: most programs list no runs. */
   async index(): Promise<RunLists> {
-    return this.#lists?.() ?? this.ownIndex();
+    return this.#lists ? this.#lists() : this.ownIndex();
   }
 
   /** The index in this thread. `open`: a file that its owner closes. */

@@ -105,18 +105,20 @@ export function fakeSystem(
   runs: RunStore,
   o: { clock: Clock; logger: Logger; host: Host; init?: InitService },
 ): Services {
+  const history = new History({ dataDirs: () => [dataDir], open: () => runs, kernelAlive: () => true });
+  const collector = new Collector({
+    dataDirs: () => [dataDir],
+    open: () => runs,
+    kernelAlive: () => true,
+    limits: async () => defaultSettings().values,
+    lockPath: join(dataDir, "gc", "lock"),
+    lastPath: join(dataDir, "gc", "last.json"),
+    clock: o.clock,
+  });
   return {
     kernel,
-    history: new History({ dataDirs: () => [dataDir], open: () => runs, kernelAlive: () => true }),
-    collector: new Collector({
-      dataDirs: () => [dataDir],
-      open: () => runs,
-      kernelAlive: () => true,
-      limits: async () => defaultSettings().values,
-      lockPath: join(dataDir, "gc", "lock"),
-      lastPath: join(dataDir, "gc", "last.json"),
-      clock: o.clock,
-    }),
+    history: async () => history,
+    collector: async () => collector,
     changes: async () =>
       new RunChanges({
         children: { exec: () => Promise.reject(new SyscallError("UNAVAILABLE", "no programs")) },
@@ -126,7 +128,7 @@ export function fakeSystem(
         scratch: join(dataDir, "git"),
       }),
     worktrees: () => Promise.reject(new SyscallError("UNAVAILABLE", "no worktrees")),
-    catalog: EMPTY,
+    catalog: async () => EMPTY,
     clock: o.clock,
     identity: { version: "0.0.0", build: "test", startedAtMs: 1_767_225_600_000 },
     host: o.host,

@@ -83,7 +83,7 @@ async function resume(
   message: OutgoingMessage | undefined,
   { env, attended }: Sender,
 ): Promise<{ pid: number; seq?: number }> {
-  const run = await services.history.byUuid(uuid);
+  const run = await (await services.history()).byUuid(uuid);
   if (!run) throw new SyscallError("NOT_FOUND", `Nothing is on disk of run ${uuid}.`);
   const { agent, opts, notices } = await services.planResume(run, { env, attended, stream: true });
   const input = message && { input: message.text, images: message.images, key: message.key };

@@ -27,9 +27,10 @@ async function find(system: Services, target: Target): Promise<FoundRun> {
   }
   const live = liveByPid(system, target.pid);
   if (live) return { live: true, pid: live.pid, info: live };
-  const run = await system.history.byPid(target.pid, target.cwd);
+  const history = await system.history();
+  const run = await history.byPid(target.pid, target.cwd);
   if (!run) {
-    const gone = await system.history.collected({ pid: target.pid }, target.cwd);
+    const gone = await history.collected({ pid: target.pid }, target.cwd);
     throw gone ? wasCollected(gone) : noProcess(`PID ${target.pid}`);
   }
   return { live: false, run, info: run.info };
@@ -79,7 +80,7 @@ export function refOf({ pid, uuid }: ProcRef): ProcRef {
 /** Where the records of a process are, live or not. */
 export async function recordsOf(system: Services, found: FoundRun): Promise<Run> {
   if (!found.live) return found.run;
-  const run = await system.history.byUuid(found.info.uuid);
+  const run = await (await system.history()).byUuid(found.info.uuid);
   if (!run) {
     throw new SyscallError(
       "NOT_FOUND",
@@ -107,7 +108,8 @@ function liveByPid({ kernel }: Services, pid: PID): ProcInfo | undefined {
 async function byUuid(system: Services, prefix: string, cwd: string | undefined): Promise<FoundRun> {
   const exact = system.kernel.processes.infos().find((info) => info.uuid === prefix);
   if (exact) return { live: true, pid: exact.pid, info: exact };
-  const uuids = new Set(await system.history.find(prefix, cwd));
+  const history = await system.history();
+  const uuids = new Set(await history.find(prefix, cwd));
   // Checked after the disk was read, because a process may have ended meanwhile.
   const live = system.kernel.processes.infos().filter((info) => info.uuid.startsWith(prefix));
   for (const { uuid } of live) uuids.add(uuid);
@@ -121,9 +123,9 @@ async function byUuid(system: Services, prefix: string, cwd: string | undefined)
   const [info] = live;
   if (info) return { live: true, pid: info.pid, info };
   const [uuid] = uuids;
-  const run = uuid === undefined ? undefined : await system.history.byUuid(uuid, cwd);
+  const run = uuid === undefined ? undefined : await history.byUuid(uuid, cwd);
   if (!run) {
-    const gone = await system.history.collected({ prefix }, cwd);
+    const gone = await history.collected({ prefix }, cwd);
     throw gone ? wasCollected(gone) : noProcess(`a UUID beginning "${prefix}"`);
   }
   return { live: false, run, info: run.info };

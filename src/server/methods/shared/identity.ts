@@ -7,5 +7,5 @@ import type { Services } from "../../services.ts";
 export function identityOf({ identity, init }: Services): PingPayload {
   const { version, build, startedAtMs } = identity;
   const who = { version, protocol: PROTOCOL, build, pid: process.pid, started_at_ms: startedAtMs };
-  return init.starting ? { ...who, starting: true } : who;
+  return init?.starting ? { ...who, starting: true } : who;
 }

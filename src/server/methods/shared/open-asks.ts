@@ -9,7 +9,7 @@ import { askOf } from "./stream-events.ts";
 export async function openAsks(services: Services): Promise<ListedAsk[]> {
   const { kernel, history } = services;
   await recovered(services);
-  const suspended = await history.asking();
+  const suspended = await (await history()).asking();
   // Read after the disk, because a run may have been resumed meanwhile.
   const live = kernel.asks.list().map((one): ListedAsk => {
     const { project } = kernel.processes.identity(one.pid);

@@ -1,6 +1,5 @@
 import { join } from "node:path";
-import { kernelFolders } from "../../../../src/server/daemon/kernel-folders.ts";
-import { KernelLocks } from "../../../../src/server/daemon/kernel-locks.ts";
+import { KernelLocks, kernelFolders } from "../../../../src/server/daemon/kernel-locks.ts";
 import { isAlive } from "../../../support/is-alive.ts";
 import { seeded } from "../../../support/seeded.ts";
 import { until } from "../../../support/until.ts";
