@@ -141,3 +141,8 @@ export async function refuseInsideRun(io: Io, command: string): Promise<void> {
     `rnix ${command} is for a person: it is refused inside a run; call it from your own shell.`,
   );
 }
+
+/** Whether a person can answer at a terminal. */
+export function isAskable(io: Io): boolean {
+  return io.stdin.kind === "tty" && io.stderr.isTTY && !io.env.CI;
+}

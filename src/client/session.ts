@@ -2,9 +2,11 @@
 
 import type { Env } from "../config/environment/paths.ts";
 import { SyscallError } from "../plugin/errors.ts";
+import type { ByteStream } from "../server/connection/connection.ts";
 import { commit, version } from "../version.ts";
 import { Client } from "./client.ts";
 import type { DaemonOptions } from "./daemon.ts";
+import type { Pipe, PipeListener } from "./pipe.ts";
 
 /** A server with any number of connections to it. */
 export interface Session {
@@ -80,13 +82,28 @@ async function insideSession({
   log = () => undefined,
 }: SessionOptions): Promise<Session> {
   await import("./uncompiled-schemas.ts");
-  const [{ startEmbeddedServer }, { overStream }] = await Promise.all([
-    import("../server/embedded-server.ts"),
-    import("./memory.ts"),
-  ]);
+  const { startEmbeddedServer } = await import("../server/embedded-server.ts");
   const server = await startEmbeddedServer(env, log, { alone, keyFolder });
   return {
     connect: async () => new Client(overStream(server.connect()), { unit: env.RNIX_UNIT }),
     close: () => server.close(),
+  };
+}
+
+/** A client's pipe over a memory stream: the client's end of a pair whose other end the server has. */
+export function overStream(stream: ByteStream): Pipe {
+  return {
+    listen({ data, closed }: PipeListener) {
+      let cause: Error | undefined;
+      stream.on("data", data);
+      stream.on("error", (error) => {
+        cause = error;
+      });
+      stream.on("close", () => closed(cause));
+    },
+    write: (text) => void stream.write(text),
+    pause: () => void stream.pause(),
+    resume: () => void stream.resume(),
+    close: () => void stream.destroy(),
   };
 }

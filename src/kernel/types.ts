@@ -13,7 +13,7 @@ import type { OptionValues, ProcessOptions } from "../options/option-types.ts";
 import type { Effort, ImageRef, LLMAnswer, Message, SyscallError, Usage } from "../plugin/index.ts";
 import type { BoundSecret } from "../proxy/bound-secret.ts";
 import type { AskVerdict } from "../run/ask-schema.ts";
-import type { Sandbox } from "../sandbox/level.ts";
+import type { Sandbox } from "../sandbox/policy.ts";
 import type {
   JobRef,
   PermissionRecord,

@@ -3,6 +3,7 @@
 import { isAbsolute, join } from "node:path";
 import { type Clock, realClock } from "../lib/clock.ts";
 import { messageOf } from "../lib/error-detail.ts";
+import { type Lazy, lazy } from "../lib/lazy.ts";
 import type { ProgramChannel } from "../lib/program-channel.ts";
 import { type Child, type ExecRequest, SyscallError } from "../plugin/index.ts";
 import type { AdoptedUnit, UnitTrace } from "./adopted-unit.ts";
@@ -11,13 +12,13 @@ import { couldNotEnd } from "./end-processes.ts";
 import { killMarked } from "./kill-marked.ts";
 import { Ledger } from "./ledger.ts";
 import { readCommand } from "./linux-table.ts";
-import { isSubreaper, leaders, Orphans } from "./orphans.ts";
+import { leaders, Orphans } from "./orphans.ts";
 import { Output, outputName, type Redactor } from "./output.ts";
 import { outputKeeper } from "./output-keeper.ts";
 import type { OwnProgram } from "./own-program.ts";
 import { ownerOfProcess, type ProcessOwner } from "./process-owner.ts";
 import { COOKIE, type ProcessTable } from "./process-table.ts";
-import { type ProcessTag, tagOf, withTag } from "./process-tag.ts";
+import { isSubreaper, type ProcessTag, tagOf, withTag } from "./process-tag.ts";
 import {
   exitInside,
   type LimitKind,
@@ -29,10 +30,9 @@ import { RunningChild, SharedChildren } from "./running-child.ts";
 import { signal } from "./signal.ts";
 import { type Spawned, type SpawnRequest, spawn } from "./spawn.ts";
 import type { Starter, Starters } from "./starter.ts";
-import { type KeepsUnit, type SweptProgram, sweep } from "./sweep.ts";
 import { processTable } from "./this-system.ts";
 
-export { becomeSubreaper, leaveSubreaper } from "./orphans.ts";
+export { becomeSubreaper, leaveSubreaper } from "./process-tag.ts";
 
 /** A program that runs in another PID namespace. */
 interface ConfinedProgram {
@@ -128,7 +128,8 @@ const OUTLIVES_PROCESS: ReadonlySet<Program["life"]> = new Set(["shared", "unit"
  */
 export class Children {
   readonly #o: ChildrenOptions;
-  readonly #ledger: Ledger;
+  /** Made with the first program, as the next. */
+  readonly #ledger: Lazy<Ledger>;
   readonly #table: ProcessTable = processTable();
   readonly #programs = new Map<string, Program>();
   readonly #shared = new SharedChildren();
@@ -136,21 +137,24 @@ export class Children {
   readonly #adopted = new Set<AdoptedUnit>();
   /** This kernel has adopted programs that are listed in the ledgers of dead kernels. */
   hasAdopted = false;
-  readonly #orphans: Orphans;
+  readonly #orphans: Lazy<Orphans>;
   #starters: Starters | undefined;
   #started = 0;
   #closing: Promise<void> | undefined;
 
   constructor(o: ChildrenOptions) {
     this.#o = o;
-    this.#ledger = new Ledger(o.ledgerDir, o.kernelId);
-    this.#orphans = new Orphans({
-      programs: () => this.#programs.values().map(({ child }) => child),
-      issued: (mark) => this.#issued(mark),
-      table: this.#table,
-      graceMs: o.graceMs,
-      onStuck: (left) => this.#fault(couldNotEnd(left)),
-    });
+    this.#ledger = lazy(() => new Ledger(o.ledgerDir, o.kernelId));
+    this.#orphans = lazy(
+      () =>
+        new Orphans({
+          programs: () => this.#programs.values().map(({ child }) => child),
+          issued: (mark) => this.#issued(mark),
+          table: this.#table,
+          graceMs: o.graceMs,
+          onStuck: (left) => this.#fault(couldNotEnd(left)),
+        }),
+    );
   }
 
   /**
@@ -272,7 +276,7 @@ export class Children {
     void own.gone.then(release.ended);
     const [identity, kept] = [await child.identity, await own.identity];
     if (identity && kept && identified({ child: child.id, mark: child.mark, ...identity, keeper: kept }))
-      this.#tryLedger(() => this.#ledger.moved(child.id, unit));
+      this.#tryLedger(() => this.#ledger().moved(child.id, unit));
     await ended;
     await own.gone;
   }
@@ -358,14 +362,16 @@ export class Children {
 
   /** Returns orphans of runs whose program is unknown. Each ends with the last program that may have left it. */
   orphans(): { pid: number; command: string }[] {
-    return this.#orphans.unattributed().map(({ pid }) => ({ pid, command: readCommand(pid) }));
+    return this.#orphans()
+      .unattributed()
+      .map(({ pid }) => ({ pid, command: readCommand(pid) }));
   }
 
   async #close(): Promise<void> {
     await Promise.all([this.#end(() => true), ...[...this.#adopted].map((unit) => unit.end())]);
-    await this.#orphans.close();
+    await this.#orphans.end()?.close();
     for (const uuid of [...this.#groups.keys()]) this.#removeGroup(uuid);
-    this.#ledger.close();
+    this.#ledger.end()?.close();
     this.#o.ownProgram?.close();
   }
 
@@ -410,7 +416,7 @@ export class Children {
     const { uuid, confined } = owner;
     const named = this.#name(owner, request, "call");
     const { id, mark, cwd, env } = named;
-    const left = (): void => this.#tryLedger(() => this.#ledger.ended(id));
+    const left = (): void => this.#tryLedger(() => this.#ledger().ended(id));
     try {
       const started = await starter.start({ argv: confined?.argv ?? request.argv, cwd, env, mark });
       if (started) {
@@ -444,7 +450,7 @@ export class Children {
         request.givesMarks,
       );
     } catch (error) {
-      this.#tryLedger(() => this.#ledger.ended(id));
+      this.#tryLedger(() => this.#ledger().ended(id));
       throw error;
     }
     const { started, marked } = start;
@@ -472,7 +478,7 @@ export class Children {
     const mark = tagOf(this.#o.kernelId, this.#started);
     const callKey = life === "shared" ? undefined : owner.callKey;
     const given = this.#o.ownProgram?.onPath(request.env ?? {}) ?? request.env ?? {};
-    this.#ledger.intent({
+    this.#ledger().intent({
       id,
       uuid: owner.uuid,
       call: owner.call,
@@ -510,21 +516,21 @@ export class Children {
       confined: owner.confined,
       // A shared program outlives the process that started it.
       clock: (typeof request.life === "string" ? owner.clock : undefined) ?? realClock,
-      orphans: (of) => this.#orphans.of(of),
-      killAsFound: (of) => (isSubreaper() ? this.#orphans.killAsFound(of) : killMarked(of.mark)),
+      orphans: (of) => this.#orphans().of(of),
+      killAsFound: (of) => (isSubreaper() ? this.#orphans().killAsFound(of) : killMarked(of.mark)),
       onFault,
     });
     this.#programs.set(id, { child, owner, life });
     void child.identity.then((identity) => {
       if (!identity || owner.identified?.({ child: id, mark, ...identity }) === false) return;
-      this.#tryLedger(() => this.#ledger.started(id, identity));
+      this.#tryLedger(() => this.#ledger().started(id, identity));
     });
     void child.gone.then((clean) => {
       this.#programs.delete(id);
-      if (clean) this.#tryLedger(() => this.#ledger.ended(id));
-      this.#orphans.endUnowned();
+      if (clean) this.#tryLedger(() => this.#ledger().ended(id));
+      this.#orphans().endUnowned();
     });
-    this.#orphans.watch();
+    this.#orphans().watch();
     return child;
   }
 
@@ -553,22 +559,8 @@ export class Children {
   }
 }
 
-/**
- * Ends the programs that dead kernels left running, and removes their ledgers. Called at start, when this kernel holds
- * its own lock. A process matches a program of a ledger when PID, start time and boot agree, or when it carries the
- * program's cookie or mark. So a reused PID is never signalled.
- */
-export function sweepChildren(
-  ledgerDir: string,
-  kernelAlive: (kernelId: string) => boolean,
-  o: { graceMs?: number; keeps?: KeepsUnit } = {},
-): Promise<SweptProgram[]> {
-  return sweep(ledgerDir, kernelAlive, processTable(), o.graceMs ?? SWEEP_GRACE_MS, o.keeps);
-}
-
 const QUIET_MS = 50;
 const READER_MS = 10_000;
-const SWEEP_GRACE_MS = 2000;
 
 function checked({ argv, cwd, timeoutMs, maxOutput }: ExecRequest): string {
   if (argv.length === 0 || argv[0] === "") throw invalid("argv names no program");

@@ -1,13 +1,12 @@
 /** Orphans of a kernel's programs: attributes them to a program and ends them with it. */
 
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { realClock, type Timer } from "../lib/clock.ts";
 import { countdown, endProcesses } from "./end-processes.ts";
 import { libc } from "./libc.ts";
 import { readCookie, readStat } from "./linux-table.ts";
-import { showKernelSign } from "./process-owner.ts";
 import type { Process, ProcessTable } from "./process-table.ts";
-import { type ProcessTag, readTagOf } from "./process-tag.ts";
+import { CHILDREN, isSubreaper, ownsEveryOrphan, type ProcessTag, readTagOf } from "./process-tag.ts";
 import { killRepeatedly, signal } from "./signal.ts";
 
 /** A program of this kernel, from its start until it and its descendants have ended. */
@@ -255,49 +254,6 @@ function readOrphan(trace: OrphanTrace): Orphan | null {
   const found = readStat(trace.pid);
   return found && { ...found, ...trace };
 }
-
-const PR_SET_CHILD_SUBREAPER = 36;
-const CHILDREN = `/proc/self/task/${process.pid}/children`;
-
-/**
- * Makes this process the subreaper of its descendants (Linux, prctl(2)): all their orphans become its children, even
- * hidden ones. Called once before the first program of a kernel. Returns false where it is not supported.
- *
- * `alone`: this process exists only for its kernel, so every orphan belongs to a run, even without a mark. PID 1 of a
- * container also adopts other orphans, so there a mark is required.
- */
-export function becomeSubreaper({ alone = false }: { alone?: boolean } = {}): boolean {
-  kernels++;
-  if (alone) {
-    showKernelSign();
-    ownsAll = process.pid !== 1;
-  }
-  // If orphans can't be listed, they could not be reaped: leave them to the system.
-  if (!active && existsSync(CHILDREN)) active = libc()?.prctl(PR_SET_CHILD_SUBREAPER, 1) === 0;
-  return active;
-}
-
-/** A kernel of this process has ended. After the last one, orphans are the system's again. */
-export function leaveSubreaper(): void {
-  if (--kernels > 0) return;
-  if (active) libc()?.prctl(PR_SET_CHILD_SUBREAPER, 0);
-  active = false;
-  ownsAll = false;
-}
-
-export function isSubreaper(): boolean {
-  return active;
-}
-
-/** Returns true when every orphan of this process belongs to a run. */
-function ownsEveryOrphan(): boolean {
-  return active && ownsAll;
-}
-
-let active = false;
-let ownsAll = false;
-/** Kernels that live in this process. */
-let kernels = 0;
 
 /**
  * Returns the PIDs of this process's direct children: started programs and adopted orphans. All of them belong to the

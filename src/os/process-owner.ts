@@ -2,10 +2,9 @@
 
 import { readdirSync, readlinkSync } from "node:fs";
 import { errnoOf } from "../lib/error-detail.ts";
-import { libc } from "./libc.ts";
 import { readLink, readStat, readVariables } from "./linux-table.ts";
 import { COOKIE, type Process } from "./process-table.ts";
-import { isLimited, type ProcessTag, readGivenMark, readTagOf } from "./process-tag.ts";
+import { isLimited, KERNEL_LINK, type ProcessTag, readGivenMark, readTagOf } from "./process-tag.ts";
 
 /**
  * The run to which a process belongs. "unknown run": an ended run left it, or its run can't be determined. "other
@@ -139,14 +138,6 @@ function isHidden(row: Process, above: Process | null): boolean {
 
 const ATTEMPTS = 10;
 
-/**
- * Marks a process that holds a kernel, independent of its binary's name and its data folder: an anonymous file in
- * memory that stays open. Programs below it can't close, rename or remove it. Linux only.
- */
-export function showKernelSign(): void {
-  libc()?.nameInMemory(NAME);
-}
-
 /** Returns true when this process of the same user holds a kernel. */
 export function holdsKernel(pid: number): boolean {
   const folder = `/proc/${pid}/fd`;
@@ -158,7 +149,7 @@ export function holdsKernel(pid: number): boolean {
   }
   for (const name of names) {
     const target = readLink(`${folder}/${name}`);
-    if (target?.startsWith(LINK)) return true;
+    if (target?.startsWith(KERNEL_LINK)) return true;
     // The folder can be listed and its links not (a container's root without ptrace): no other link is readable.
     if (target === null && !isReadable(`${folder}/${name}`)) return false;
   }
@@ -174,6 +165,3 @@ function isReadable(link: string): boolean {
     return errnoOf(error) === "ENOENT";
   }
 }
-
-const NAME = "rnix-kernel";
-const LINK = `/memfd:${NAME} `;

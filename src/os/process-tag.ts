@@ -1,5 +1,6 @@
-/** Marks on processes that a cleared environment does not remove. */
+/** Marks on processes that a cleared environment does not remove, and the descendants that this process adopts. */
 
+import { existsSync } from "node:fs";
 import { libc } from "./libc.ts";
 
 /**
@@ -100,3 +101,59 @@ const HIGHEST = 1n << 63n;
 const UNLIMITED = (1n << 64n) - 1n;
 const PR_CAPBSET_DROP = 24;
 const CAP_SYS_RESOURCE = 24;
+
+/**
+ * Marks a process that holds a kernel, independent of its binary's name and its data folder: an anonymous file in
+ * memory that stays open. Programs below it can't close, rename or remove it. Linux only.
+ */
+function showKernelSign(): void {
+  libc()?.nameInMemory(NAME);
+}
+
+const NAME = "rnix-kernel";
+/** The link of that file in /proc/<pid>/fd begins with it. */
+export const KERNEL_LINK = `/memfd:${NAME} `;
+
+const PR_SET_CHILD_SUBREAPER = 36;
+/** The direct children of this process. */
+export const CHILDREN = `/proc/self/task/${process.pid}/children`;
+
+/**
+ * Makes this process the subreaper of its descendants (Linux, prctl(2)): all their orphans become its children, even
+ * hidden ones. Called once before the first program of a kernel. Returns false where it is not supported.
+ *
+ * `alone`: this process exists only for its kernel, so every orphan belongs to a run, even without a mark. PID 1 of a
+ * container also adopts other orphans, so there a mark is required.
+ */
+export function becomeSubreaper({ alone = false }: { alone?: boolean } = {}): boolean {
+  kernels++;
+  if (alone) {
+    showKernelSign();
+    ownsAll = process.pid !== 1;
+  }
+  // If orphans can't be listed, they could not be reaped: leave them to the system.
+  if (!active && existsSync(CHILDREN)) active = libc()?.prctl(PR_SET_CHILD_SUBREAPER, 1) === 0;
+  return active;
+}
+
+/** A kernel of this process has ended. After the last one, orphans are the system's again. */
+export function leaveSubreaper(): void {
+  if (--kernels > 0) return;
+  if (active) libc()?.prctl(PR_SET_CHILD_SUBREAPER, 0);
+  active = false;
+  ownsAll = false;
+}
+
+export function isSubreaper(): boolean {
+  return active;
+}
+
+/** Returns true when every orphan of this process belongs to a run. */
+export function ownsEveryOrphan(): boolean {
+  return active && ownsAll;
+}
+
+let active = false;
+let ownsAll = false;
+/** Kernels that live in this process. */
+let kernels = 0;

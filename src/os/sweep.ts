@@ -10,6 +10,7 @@ import { killMarked, markedProcesses } from "./kill-marked.ts";
 import { LEDGER_SUFFIX, LEDGER_VERSION, LedgerHeader, LedgerLine } from "./ledger.ts";
 import { isRunning, type Process, type ProcessTable, type Trace } from "./process-table.ts";
 import { kernelMark } from "./process-tag.ts";
+import { processTable } from "./this-system.ts";
 
 /** A program of a background unit that a dead kernel left running. */
 export interface LeftUnit {
@@ -34,17 +35,21 @@ export interface SweptProgram {
   ended: boolean;
 }
 
+/** How long a program may take to end by itself. */
+const GRACE_MS = 2000;
+
 /**
- * See `sweepChildren`. Sweeps kernels one by one, and the programs of a kernel together. Errors are thrown after all
- * kernels are swept.
+ * Ends the programs that dead kernels left running, and removes their ledgers. Called at start, when this kernel holds
+ * its own lock. A process matches a program of a ledger when PID, start time and boot agree, or when it carries the
+ * program's cookie or mark. So a reused PID is never signalled. Sweeps kernels one by one, and the programs of a kernel
+ * together. Errors are thrown after all kernels are swept.
  */
-export async function sweep(
+export async function sweepChildren(
   ledgerDir: string,
   kernelAlive: (kernelId: string) => boolean,
-  table: ProcessTable,
-  graceMs: number,
-  keeps: KeepsUnit = async () => false,
+  { graceMs = GRACE_MS, keeps = async () => false }: { graceMs?: number; keeps?: KeepsUnit } = {},
 ): Promise<SweptProgram[]> {
+  const table = processTable();
   const ended: SweptProgram[] = [];
   const faults: unknown[] = [];
   for (const { kernelId, path } of deadLedgers(ledgerDir, kernelAlive)) {

@@ -43,6 +43,10 @@ export interface ProcRef {
   uuid: string;
 }
 
+export function refOf({ pid, uuid }: ProcRef): ProcRef {
+  return { pid, uuid };
+}
+
 /** The answer of a method that begins a run. */
 export interface BegunRun extends ProcRef {
   /** Notices of a run without a stream; absent: none, or they follow in the stream. */

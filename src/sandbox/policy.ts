@@ -1,12 +1,56 @@
-/** What a confined program can see and write: a list of mounts over a read-only view of the system. */
+/** What a confined program can see and write, by its level: a list of mounts over a read-only view of the system. */
 
 import { existsSync, lstatSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { basename, delimiter, dirname, isAbsolute, join, resolve } from "node:path";
 import { innerPath } from "../lib/inner-path.ts";
 import { readRegularSync } from "../lib/regular-file.ts";
 import type { RulePaths } from "./file-rules.ts";
-import type { SandboxLevel } from "./level.ts";
 import { NEEDED_IN_HOME, PROTECTED, PROTECTED_IN_GIT, SECRETS_IN_HOME, SYSTEM_SECRETS } from "./paths.ts";
+
+/** What a confined program may write: the project and a private temporary folder, or only the latter. */
+export type SandboxLevel = "project" | "read-only";
+
+/** The sandbox of a run: what it allows, and how. */
+export interface Sandbox {
+  level: SandboxLevel;
+  mechanism: "bubblewrap" | "landlock" | "seatbelt";
+  /** Absolute path of bubblewrap or sandbox-exec; for Landlock, of Rnix. */
+  program: string;
+}
+
+/** Whether it keeps all that a level promises. The others leave ways out, which docs/sandbox.md names. */
+export function isWhole({ mechanism }: Pick<Sandbox, "mechanism">): boolean {
+  return mechanism === "bubblewrap";
+}
+
+/** As the receipt names it. */
+export function sandboxText({ level, mechanism }: Pick<Sandbox, "level" | "mechanism">): string {
+  return `${level} (${mechanism})`;
+}
+
+/** Whether its programs are in another PID namespace. */
+export function hasNamespaces(sandbox: Pick<Sandbox, "mechanism"> | undefined): boolean {
+  return sandbox?.mechanism === "bubblewrap";
+}
+
+/** Whether a recorded text names a sandbox that is required again. */
+export function wasWhole(text: string): boolean {
+  return text.endsWith("(bubblewrap)");
+}
+
+/** The level in a recorded text; null for a run without a sandbox. */
+export function recordedLevel(text: string): SandboxLevel | null {
+  const [level] = text.split(" ");
+  return level === "project" || level === "read-only" ? level : null;
+}
+
+/** The level that allows less. */
+export function stricter(one: SandboxLevel, other: SandboxLevel): SandboxLevel {
+  return one === "read-only" ? one : other;
+}
+
+/** The temporary folder of a run's programs, in its record. */
+export const TEMPORARY = "tmp";
 
 export type Mount =
   | { kind: "read" | "write"; from: string; to: string; rule?: string }

@@ -5,7 +5,7 @@ import { readRegularSync } from "../lib/regular-file.ts";
 import { ownCommand } from "../os/own-program.ts";
 import { resultOf } from "../os/user-programs.ts";
 import { landlock } from "./landlock.ts";
-import type { Sandbox } from "./level.ts";
+import type { Sandbox } from "./policy.ts";
 import { bubblewrap } from "./sandbox.ts";
 import { seatbelt } from "./seatbelt.ts";
 

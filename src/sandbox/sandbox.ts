@@ -6,8 +6,7 @@ import { errnoOf } from "../lib/error-detail.ts";
 import { innerPath } from "../lib/inner-path.ts";
 import { grantsOf } from "./grants.ts";
 import { landlock } from "./landlock.ts";
-import type { Sandbox } from "./level.ts";
-import { BINARY_DIR, coveredBy, type Mount, mountsOf, type SandboxScope } from "./policy.ts";
+import { BINARY_DIR, coveredBy, type Mount, mountsOf, type Sandbox, type SandboxScope } from "./policy.ts";
 import { seatbelt } from "./seatbelt.ts";
 
 /** A program to start, or the confined one in its place. */

@@ -3,7 +3,7 @@ import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { duplexPair } from "node:stream";
 import { Client, fromWire, isServerError } from "../../src/client/client.ts";
-import { overStream } from "../../src/client/memory.ts";
+import { overStream } from "../../src/client/session.ts";
 import { dialSocket } from "../../src/client/socket.ts";
 import { daemonEnv } from "../../src/client/start-daemon.ts";
 import { realClock } from "../../src/lib/clock.ts";

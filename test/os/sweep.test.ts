@@ -9,7 +9,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { sweepChildren } from "../../src/os/children.ts";
+import { sweepChildren } from "../../src/os/sweep.ts";
 import { isAlive } from "../support/is-alive.ts";
 import { until } from "../support/until.ts";
 import { RemoteKernel } from "./fixture/remote-kernel.ts";

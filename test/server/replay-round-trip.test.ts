@@ -4,7 +4,7 @@ import { join } from "node:path";
 import replay from "../../plugins/replay/index.ts";
 import { exportScript } from "../../src/cli/replay/export.ts";
 import { Client } from "../../src/client/client.ts";
-import { overStream } from "../../src/client/memory.ts";
+import { overStream } from "../../src/client/session.ts";
 import { type Device, type LLMEvent, SyscallError } from "../../src/plugin/index.ts";
 import type { StepRecord } from "../../src/store/runs/schema.ts";
 import { FakeIo } from "../cli/support.ts";

@@ -6,11 +6,11 @@ import type { Answers } from "../../server/methods/method-table.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { bool, json, list } from "../flags.ts";
-import { environment, type Io, refuseInsideRun, withWire } from "../io.ts";
+import { environment, type Io, isAskable, refuseInsideRun, withWire } from "../io.ts";
 import { printable } from "../output/format.ts";
 import { jsonText, print } from "../output/print.ts";
 import type { Style } from "../output/style.ts";
-import { agreed, isAskable } from "../questions/answer-questions.ts";
+import { agreed } from "../questions/answer-questions.ts";
 import { headLines, Question, questionLines } from "../questions/question.ts";
 import { answerHint, isLong, wholeLines } from "../questions/question-text.ts";
 

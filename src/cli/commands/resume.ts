@@ -4,10 +4,10 @@ import { SyscallError } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { bool, count } from "../flags.ts";
-import { type Io, refuseInsideRun, withSession } from "../io.ts";
+import { type Io, isAskable, refuseInsideRun, withSession } from "../io.ts";
 import { cut, plural, printable } from "../output/format.ts";
 import { isTarget, lastRun, target } from "../processes/target.ts";
-import { agreed, isAskable } from "../questions/answer-questions.ts";
+import { agreed } from "../questions/answer-questions.ts";
 import {
   FOLLOW_FLAGS,
   printNotices,

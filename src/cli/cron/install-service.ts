@@ -7,8 +7,8 @@ import { SyscallError } from "../../plugin/index.ts";
 import { replaceDocument } from "../../store/files/document.ts";
 import { stopDaemon } from "../daemon/stop-daemon.ts";
 import { EXIT } from "../exit.ts";
-import { type Io, withWire } from "../io.ts";
-import { agreed, isAskable } from "../questions/answer-questions.ts";
+import { type Io, isAskable, withWire } from "../io.ts";
+import { agreed } from "../questions/answer-questions.ts";
 import { MARK, type Service, serviceOf } from "./service.ts";
 import { disableService, enableService, lingers } from "./service-manager.ts";
 

@@ -1,8 +1,8 @@
 /** Offers to restart a daemon of another version. */
 
 import { SyscallError } from "../../plugin/index.ts";
-import type { Io } from "../io.ts";
-import { agreed, isAskable } from "../questions/answer-questions.ts";
+import { type Io, isAskable } from "../io.ts";
+import { agreed } from "../questions/answer-questions.ts";
 import { stopDaemon } from "./stop-daemon.ts";
 
 /**

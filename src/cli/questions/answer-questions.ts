@@ -1,6 +1,6 @@
 /** Answers the questions of a run at the terminal, and asks for yes or no. */
 
-import type { Io, Wire } from "../io.ts";
+import { type Io, isAskable, type Wire } from "../io.ts";
 import type { SendAnswer } from "../output/run-output.ts";
 import type { Follower } from "../run/follow.ts";
 
@@ -31,11 +31,6 @@ export async function answerQuestions(
 
 /** Without an answer in this time, the answer is no. */
 const ANSWER_MS = 5 * 60_000;
-
-/** Whether a person can answer at a terminal. */
-export function isAskable(io: Io): boolean {
-  return io.stdin.kind === "tty" && io.stderr.isTTY && !io.env.CI;
-}
 
 /** Asks the user at the terminal and returns whether the answer is yes. */
 export async function agreed(io: Pick<Io, "stdin" | "stderr" | "timer">, question: string): Promise<boolean> {

@@ -7,9 +7,8 @@ import { SyscallError } from "../../plugin/errors.ts";
 import type { Receipt } from "../../protocol/methods.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { bool, choice, noDaemon, quiet, text } from "../flags.ts";
-import { type ConnectOptions, environment, type Io, type Session, type Wire } from "../io.ts";
+import { type ConnectOptions, environment, type Io, isAskable, type Session, type Wire } from "../io.ts";
 import type { RunOutput } from "../output/run-output.ts";
-import { answerQuestions, isAskable } from "../questions/answer-questions.ts";
 import { ownName, shellWord } from "../system/own-name.ts";
 import type { LiveOptions } from "../terminal/live-view.ts";
 import { Follower, followRun, OUTPUTS, type OutputMode } from "./follow.ts";
@@ -171,9 +170,11 @@ async function begin(
     return { code: EXIT.ok, receipt: null };
   }
   interrupts.started(stream.answer);
-  const stopAsking = run.unattended
-    ? () => undefined
-    : await answerQuestions(io, follower, () => session.connect());
+  const stopAsking = attended(io, run)
+    ? await (await import("../questions/answer-questions.ts")).answerQuestions(io, follower, () =>
+        session.connect(),
+      )
+    : () => undefined;
   const { uuid } = stream.answer;
   const stopTyping =
     run.atReadingPace || view.slot === undefined

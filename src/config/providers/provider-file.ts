@@ -2,9 +2,18 @@
 
 import { z } from "zod";
 import type { ModelPrice, TokenPrice } from "../../plugin/index.ts";
-import { expecting, flag, mapping, modelNames, number, strict, text, variable } from "../files/values.ts";
+import {
+  addressProblem,
+  expecting,
+  flag,
+  mapping,
+  modelNames,
+  number,
+  strict,
+  text,
+  variable,
+} from "../files/values.ts";
 import type { Checked } from "../files/yaml.ts";
-import { addressProblem } from "./address.ts";
 
 const name = () =>
   z

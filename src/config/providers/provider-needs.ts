@@ -4,7 +4,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { DeviceEntry, Namespace } from "../../vfs/namespace.ts";
 import type { Env } from "../environment/paths.ts";
 import { suggestion } from "../files/suggestion.ts";
-import { addressProblem } from "./address.ts";
+import { addressProblem } from "../files/values.ts";
 import {
   type Provider,
   type ProviderDefaults,

@@ -8,13 +8,15 @@ import { spawnError } from "../../os/spawn-error.ts";
 import { Starters } from "../../os/starter.ts";
 import { type ExecRequest, type ProgramGrants, SyscallError } from "../../plugin/index.ts";
 import { type FileRule, type FileRules, findRulePaths, type RulePaths } from "../../sandbox/file-rules.ts";
-import { hasNamespaces, type Sandbox, TEMPORARY } from "../../sandbox/level.ts";
 import {
   BINARY_DIR,
+  hasNamespaces,
   type Mount,
   protectedPaths,
+  type Sandbox,
   type SandboxScope,
   surroundings,
+  TEMPORARY,
 } from "../../sandbox/policy.ts";
 import type { NamespaceOptions, RunNamespace, StartJoined } from "../../sandbox/run-namespace.ts";
 import { refusals, type SandboxView, sandboxed } from "../../sandbox/sandbox.ts";

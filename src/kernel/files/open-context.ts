@@ -16,7 +16,7 @@ import {
   SyscallError,
 } from "../../plugin/index.ts";
 import { isLimited } from "../../proxy/host-rules.ts";
-import { hasNamespaces } from "../../sandbox/level.ts";
+import { hasNamespaces } from "../../sandbox/policy.ts";
 import { PluginStore, pluginFolders, recoveredText } from "../../store/plugin-store.ts";
 import type { DeviceEntry } from "../../vfs/namespace.ts";
 import type { Asks } from "../asks/asks.ts";

@@ -3,7 +3,7 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Children } from "../../os/children.ts";
-import { TEMPORARY } from "../../sandbox/level.ts";
+import { TEMPORARY } from "../../sandbox/policy.ts";
 import type { Conversations } from "../conversation/conversations.ts";
 import { namedError } from "../errors/kernel-errors.ts";
 import type { KernelPorts } from "../kernel-ports.ts";

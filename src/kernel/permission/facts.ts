@@ -1,7 +1,7 @@
 /** The tools and devices of a namespace, as rules see them. */
 
 import { isLimited } from "../../proxy/host-rules.ts";
-import { isWhole, type Sandbox } from "../../sandbox/level.ts";
+import { isWhole, type Sandbox } from "../../sandbox/policy.ts";
 import type { NamedTool, Namespace } from "../../vfs/namespace.ts";
 import type { Facts, ToolFacts } from "./call-view.ts";
 

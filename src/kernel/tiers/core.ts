@@ -2,7 +2,7 @@
 
 import type { Taint } from "../../lib/taint.ts";
 import { deniesByDefault } from "../../proxy/host-rules.ts";
-import { isWhole } from "../../sandbox/level.ts";
+import { isWhole } from "../../sandbox/policy.ts";
 import { TreeBudget } from "../budget/budget.ts";
 import { ContextManager } from "../context-manager.ts";
 import { Conversations } from "../conversation/conversations.ts";

@@ -21,7 +21,7 @@ import {
   SyscallError,
   type UnitRequest,
 } from "../../plugin/index.ts";
-import { hasNamespaces } from "../../sandbox/level.ts";
+import { hasNamespaces } from "../../sandbox/policy.ts";
 import type { RecordedUnit } from "../../store/runs/recorded-units.ts";
 import { programLimits } from "../budget/program-limits.ts";
 import type { Process } from "../process/process.ts";

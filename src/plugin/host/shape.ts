@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { isHidden, isPlain } from "../../config/environment/plain-variables.ts";
 import { suggestion } from "../../config/files/suggestion.ts";
-import { addressProblem } from "../../config/providers/address.ts";
+import { addressProblem } from "../../config/files/values.ts";
 import { readSchema } from "../../vfs/json-schema.ts";
 import { DeviceRegistry } from "../../vfs/namespace.ts";
 import { type Plugin, SyscallError } from "../index.ts";

@@ -1,11 +1,12 @@
 /** Claims this kernel's share of the machine. */
 
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { withTimeout } from "../../lib/cancellation.ts";
 import { type Clock, realClock } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import type { Logger } from "../../lib/logger.ts";
-import { becomeSubreaper, Children, leaveSubreaper, sweepChildren } from "../../os/children.ts";
+import { becomeSubreaper, Children, leaveSubreaper } from "../../os/children.ts";
 import { OwnProgram, removeDeadPrograms } from "../../os/own-program.ts";
 import { carryKernelMark } from "../../os/process-tag.ts";
 import { groupMechanism, removeEmptyGroups } from "../../os/program-group.ts";
@@ -116,10 +117,14 @@ async function sweepLeftovers(
   keeps: KeepsUnit,
 ): Promise<void> {
   try {
-    for (const { argv, pids } of await sweepChildren(ledgers, (id) => locks.isAlive(id), {
-      graceMs,
-      keeps,
-    })) {
+    // Without a ledger nothing is left, and the code is not loaded.
+    const hasLedgers = existsSync(ledgers) && readdirSync(ledgers).length > 0;
+    const ended = hasLedgers
+      ? await (await import("../../os/sweep.ts")).sweepChildren(ledgers, (id) => locks.isAlive(id), {
+          ...{ graceMs, keeps },
+        })
+      : [];
+    for (const { argv, pids } of ended) {
       logger.warn(
         "sweep",
         `ended what a dead rnix left running: ${argv.join(" ")} (PIDs ${pids.join(", ")})`,

@@ -1,13 +1,13 @@
 /** The method attach_debug: the syscalls of a process. */
 
-import { Target } from "../../protocol/fields.ts";
+import { refOf, Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import type { DamageCollector } from "../../store/files/damaged-lines.ts";
 import type { StreamReply } from "../connection/stream-reply.ts";
 import { damageOf, type Run } from "../records/recorded-run.ts";
 import type { Services } from "../services.ts";
 import { streamMethod } from "./method.ts";
-import { findLiveRun, refOf } from "./shared/find-run.ts";
+import { findLiveRun } from "./shared/find-run.ts";
 import { eof, until } from "./shared/stream-events.ts";
 
 /** PID 0: the kernel itself, which has no UUID. */

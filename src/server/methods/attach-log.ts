@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { retryEntry } from "../../kernel/events/log-entry.ts";
 import type { Channel } from "../../lib/channel.ts";
-import { Target } from "../../protocol/fields.ts";
+import { refOf, Target } from "../../protocol/fields.ts";
 import type { ProcRef, StreamEvent } from "../../protocol/methods.ts";
 import type { LiveEvent, LogEntry } from "../../run/live-event.ts";
 import type { DamageCollector } from "../../store/files/damaged-lines.ts";
@@ -11,7 +11,7 @@ import type { StreamReply } from "../connection/stream-reply.ts";
 import { damageOf, type Run } from "../records/recorded-run.ts";
 import type { Services } from "../services.ts";
 import { streamMethod } from "./method.ts";
-import { type FoundRun, findRun, recordsOf, refOf } from "./shared/find-run.ts";
+import { type FoundRun, findRun, recordsOf } from "./shared/find-run.ts";
 import { endEntries, entriesOfProgram, RunLog } from "./shared/run-log.ts";
 import { eof, until } from "./shared/stream-events.ts";
 import { supervisorLog } from "./shared/supervisor-log.ts";

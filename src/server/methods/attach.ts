@@ -1,13 +1,13 @@
 /** The method attach. */
 
 import { z } from "zod";
-import { Target } from "../../protocol/fields.ts";
+import { refOf, Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import type { LogEntry } from "../../run/live-event.ts";
 import type { StreamReply } from "../connection/stream-reply.ts";
 import { streamMethod } from "./method.ts";
 import { findOtherRun } from "./shared/find-own-run.ts";
-import { recordsOf, refOf } from "./shared/find-run.ts";
+import { recordsOf } from "./shared/find-run.ts";
 import { RunLog } from "./shared/run-log.ts";
 import { canAnswer, toStreamEvent, until } from "./shared/stream-events.ts";
 

@@ -1,10 +1,9 @@
 /** The method background_call. */
 
-import { Target } from "../../protocol/fields.ts";
+import { refOf, Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
 import { findOwnAgent } from "./shared/find-own-run.ts";
-import { refOf } from "./shared/find-run.ts";
 
 /** Moves the running commands of a run's calls to the background: their calls return. Answers how many there are. */
 export const backgroundCall = method({

@@ -1,11 +1,10 @@
 /** The method compact. */
 
 import { SyscallError } from "../../plugin/index.ts";
-import { Target } from "../../protocol/fields.ts";
+import { refOf, Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
 import { findOwnAgent } from "./shared/find-own-run.ts";
-import { refOf } from "./shared/find-run.ts";
 
 /** Compacts the conversation of a live process before its next step; answers when that is done. */
 export const compact = method({

@@ -1,11 +1,10 @@
 /** The method end_chat. */
 
 import { SyscallError } from "../../plugin/index.ts";
-import { Target } from "../../protocol/fields.ts";
+import { refOf, Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
 import { findOwnAgent } from "./shared/find-own-run.ts";
-import { refOf } from "./shared/find-run.ts";
 
 /**
  * Ends a chat: at once if it waits for a message, else when its present answer and all waiting messages are done. Its

@@ -2,11 +2,10 @@
 
 import type { Interrupted } from "../../kernel/chat/chat-control.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { Target } from "../../protocol/fields.ts";
+import { refOf, Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
 import { findOwnAgent } from "./shared/find-own-run.ts";
-import { refOf } from "./shared/find-run.ts";
 
 /**
  * Cancels the model call or the tool calls of a run; then it waits for a message. Answers when they have ended. A second

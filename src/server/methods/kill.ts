@@ -2,12 +2,11 @@
 
 import { z } from "zod";
 import { SIGTERM } from "../../lib/signals.ts";
-import { Target } from "../../protocol/fields.ts";
+import { refOf, Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
 import { endSuspended } from "./shared/end-suspended.ts";
 import { findOwnRun } from "./shared/find-own-run.ts";
-import { refOf } from "./shared/find-run.ts";
 import { parseSignal } from "./shared/parse-signal.ts";
 
 /**

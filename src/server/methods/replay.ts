@@ -1,5 +1,6 @@
 /** The method replay. */
 
+import { refOf } from "../../protocol/fields.ts";
 import type { BegunRun } from "../../protocol/methods.ts";
 import { ReplayRequest } from "../../protocol/run.ts";
 import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
@@ -7,7 +8,7 @@ import { META } from "../../store/runs/run-files.ts";
 import type { StreamReply } from "../connection/stream-reply.ts";
 import { planReplay } from "../plan/plan-replay.ts";
 import { streamMethod } from "./method.ts";
-import { findRun, recordsOf, refOf, requireAgent } from "./shared/find-run.ts";
+import { findRun, recordsOf, requireAgent } from "./shared/find-run.ts";
 import { canAnswer, streamRun } from "./shared/stream-events.ts";
 
 /** Replays a recorded run with its agent's current definition, and streams the new run to its end. */

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import type { Clock, Timer } from "../../lib/clock.ts";
-import { Target } from "../../protocol/fields.ts";
+import { refOf, Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import type { RunWriter } from "../../store/runs/run-store.ts";
 import { StoryReader } from "../../store/runs/story.ts";
@@ -10,7 +10,7 @@ import type { StreamReply } from "../connection/stream-reply.ts";
 import { damageOf } from "../records/recorded-run.ts";
 import { storyLine } from "../records/story-line.ts";
 import { streamMethod } from "./method.ts";
-import { findRun, recordsOf, refOf } from "./shared/find-run.ts";
+import { findRun, recordsOf } from "./shared/find-run.ts";
 import { eof } from "./shared/stream-events.ts";
 
 /** The least time between two looks at the records of a live run. */

@@ -2,10 +2,10 @@
 
 import { z } from "zod";
 import { ASK_MODES, type AskMode } from "../../lib/ask-modes.ts";
-import { Target } from "../../protocol/fields.ts";
+import { refOf, Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
-import { findLiveRun, refOf, requireLive } from "./shared/find-run.ts";
+import { findLiveRun, requireLive } from "./shared/find-run.ts";
 import { refuseInside, requireTyped } from "./shared/refuse-inside.ts";
 
 const SetModeRequest = () => Target().extend({ mode: z.enum(ASK_MODES) });

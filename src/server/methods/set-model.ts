@@ -2,10 +2,10 @@
 
 import { z } from "zod";
 import { EFFORTS, type Effort, SyscallError } from "../../plugin/index.ts";
-import { Target } from "../../protocol/fields.ts";
+import { refOf, Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
-import { findLiveRun, recordsOf, refOf, requireAgent } from "./shared/find-run.ts";
+import { findLiveRun, recordsOf, requireAgent } from "./shared/find-run.ts";
 import { refuseInside } from "./shared/refuse-inside.ts";
 
 const SetModelRequest = () =>

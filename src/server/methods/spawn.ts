@@ -1,10 +1,10 @@
 /** The method spawn. */
 
+import { refOf } from "../../protocol/fields.ts";
 import type { BegunRun } from "../../protocol/methods.ts";
 import { SpawnRequest } from "../../protocol/run.ts";
 import type { StreamReply } from "../connection/stream-reply.ts";
 import { streamMethod } from "./method.ts";
-import { refOf } from "./shared/find-run.ts";
 import { answerRun, canAnswer, streamRun } from "./shared/stream-events.ts";
 
 /**

@@ -4,11 +4,10 @@ import { z } from "zod";
 import { isWoken } from "../../kernel/process/process-info.ts";
 import type { ProcInfo, Wake } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { Target } from "../../protocol/fields.ts";
+import { refOf, Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
 import { findOwnAgent } from "./shared/find-own-run.ts";
-import { refOf } from "./shared/find-run.ts";
 
 /** The wakes that a request may set. */
 const WakeRequest = () =>

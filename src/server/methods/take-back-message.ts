@@ -2,11 +2,10 @@
 
 import { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
-import { Target } from "../../protocol/fields.ts";
+import { refOf, Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
 import { findOwnAgent } from "./shared/find-own-run.ts";
-import { refOf } from "./shared/find-run.ts";
 
 /** Takes back a message of the user that the model has not read, and returns its text. */
 export const takeBackMessage = method({

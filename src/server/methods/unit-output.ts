@@ -2,12 +2,12 @@
 
 import { z } from "zod";
 import { type DaemonSnapshot, SyscallError } from "../../plugin/index.ts";
+import { refOf } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { recordedUnits } from "../../store/runs/recorded-units.ts";
 import type { Services } from "../services.ts";
 import { method } from "./method.ts";
 import { findOwnRun } from "./shared/find-own-run.ts";
-import { refOf } from "./shared/find-run.ts";
 import { findUnit } from "./shared/find-unit.ts";
 
 interface UnitOutput {

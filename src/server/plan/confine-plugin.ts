@@ -5,8 +5,7 @@ import type { Env, UserPaths } from "../../config/environment/paths.ts";
 import { compiled } from "../../plugin/host/embedded.ts";
 import type { Confine } from "../../plugin/host/process-options.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { hasNamespaces } from "../../sandbox/level.ts";
-import { BINARY_DIR, type SandboxScope } from "../../sandbox/policy.ts";
+import { BINARY_DIR, hasNamespaces, type SandboxScope } from "../../sandbox/policy.ts";
 import { probeSandbox, type SandboxProbe } from "../../sandbox/probe.ts";
 import { sandboxed } from "../../sandbox/sandbox.ts";
 

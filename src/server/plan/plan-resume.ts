@@ -9,7 +9,7 @@ import { bareAgent } from "../../kernel/process/process-spec.ts";
 import type { AgentInfo, ProcInfo, ProviderChoice, SpawnOpts } from "../../kernel/types.ts";
 import { optionsOf, pickOptions } from "../../options/option-list.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { recordedLevel, wasWhole } from "../../sandbox/level.ts";
+import { recordedLevel, wasWhole } from "../../sandbox/policy.ts";
 import { projectOf } from "../../store/files/data-dir.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import type { Run } from "../records/recorded-run.ts";

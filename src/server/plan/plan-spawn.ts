@@ -6,7 +6,6 @@ import { resolve } from "node:path";
 import { type Agent, loadAgent, requireChecks, withAdded } from "../../config/agents/agents.ts";
 import { toolEnvironment, userEnv } from "../../config/environment/environment.ts";
 import type { Env } from "../../config/environment/paths.ts";
-import { keptNotice, pipelineEnvironment } from "../../config/environment/pipeline-environment.ts";
 import { headerKeys, mcpMounts } from "../../config/mcp/mcp.ts";
 import { type Project, prepareProject } from "../../config/project/project.ts";
 import { loadProjectDoc } from "../../config/project/project-doc.ts";
@@ -36,7 +35,7 @@ import { processOptions } from "../../options/option-list.ts";
 import type { HostLease } from "../../plugin/host/lease.ts";
 import { type ListedModel, type OpenContext, SyscallError } from "../../plugin/index.ts";
 import { isLimited, withinParent } from "../../proxy/host-rules.ts";
-import { sandboxText } from "../../sandbox/level.ts";
+import { sandboxText } from "../../sandbox/policy.ts";
 import type { SandboxProbe } from "../../sandbox/probe.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import type { Attachments } from "./attachments.ts";
@@ -158,7 +157,7 @@ export async function planSpawn(
     const provider = await chooseProvider(grounds, providers, devices);
     const network = await networkOf(grounds);
     const sandbox = await sandboxOf(grounds, provider);
-    const environment = environmentOf(grounds, providers, devices);
+    const environment = await environmentOf(grounds, providers, devices);
     requireCommands([...agent.checks, ...(request.check ?? [])], environment.env);
     prepareProject(project);
     if ((await ports.remember(project)) && doc?.unread !== undefined)
@@ -331,11 +330,11 @@ function taintOf({ request, parent, known, settings }: Grounds): Pick<SpawnOpts,
 }
 
 /** With a base, only the variables of a pipeline that a run needs, unless it inherits or had others. */
-function environmentOf(
+async function environmentOf(
   { request, parent, known: { envHad }, workspace, settings, fileEnv, ports, notices }: Grounds,
   providers: Providers,
   devices: HostLease,
-): Pick<SpawnOpts, "env" | "pluginKeys" | "boundSecrets"> & { secrets: string[] } {
+): Promise<Pick<SpawnOpts, "env" | "pluginKeys" | "boundSecrets"> & { secrets: string[] }> {
   const boundSecrets = parent
     ? parent.boundSecrets
     : boundSecretsOf(settings.own.secrets ?? {}, [request.env, fileEnv], notices);
@@ -347,6 +346,9 @@ function environmentOf(
   });
   if (workspace.base === null || parent?.base !== undefined) return { ...given, boundSecrets };
   const passed = [...(request.env_given ?? []), ...(request.env_passed ?? [])];
+  const { keptNotice, pipelineEnvironment } = await import(
+    "../../config/environment/pipeline-environment.ts"
+  );
   const filtered = pipelineEnvironment(given.env, envHad ?? passed);
   if (envHad === undefined) notices.push(...keptNotice(filtered.kept));
   const secrets = [...given.secrets, ...filtered.secrets];

@@ -12,7 +12,7 @@ import { deliveryTarget } from "../../lib/delivery-target.ts";
 import { nearestName } from "../../lib/edit-distance.ts";
 import { limitsNamed } from "../../options/option-list.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { recordedLevel, wasWhole } from "../../sandbox/level.ts";
+import { recordedLevel, wasWhole } from "../../sandbox/policy.ts";
 import type { JobRef } from "../../store/runs/schema.ts";
 import { requireInside } from "../notify/delivery-file.ts";
 import { addressVariable } from "../plan/keep-address.ts";

@@ -1,4 +1,4 @@
-/** The names of a run's files, and the numbers of their lines. */
+/** The names of a run's files, the numbers of their lines, and the states that its record holds. */
 
 import { SCHEMA_VERSION } from "../../lib/schema-version.ts";
 import { CHANGES } from "../changes/object-store.ts";
@@ -101,4 +101,32 @@ export class LineNumbers {
       throw error;
     }
   }
+}
+
+/** Changes that a record holds: the latest ones. */
+const MAX_STATES = 100;
+
+/** Returns the states with that of `info`, if it is another one. `next`: takes a number. */
+export function withState(
+  states: readonly StateEvent[],
+  info: ProcInfo,
+  next: () => number,
+): readonly StateEvent[] {
+  const last = states.at(-1);
+  const state = stateOf(info, last);
+  if (last?.pid === info.pid && (last.state === state || (state === "continued" && last.state !== "paused")))
+    return states;
+  const { pid, created_at_ms, ended_at_ms } = info;
+  const at = state === "made" ? created_at_ms : (ended_at_ms ?? Date.now());
+  return [...states, { n: next(), ts: new Date(at).toISOString(), t: "state" as const, state, pid }].slice(
+    -MAX_STATES,
+  );
+}
+
+function stateOf(info: ProcInfo, last: StateEvent | undefined): StateEvent["state"] {
+  if (info.state === "suspended") return "suspended";
+  if (info.ended_at_ms !== null) return "ended";
+  if (info.is_paused) return "paused";
+  if (last === undefined) return "made";
+  return last.pid === info.pid ? "continued" : "resumed";
 }

@@ -18,14 +18,13 @@ import type { CollectedRuns } from "./collected-runs.ts";
 import { foreignLines, requireOwn } from "./own-run.ts";
 import type { RecordKey } from "./record-key.ts";
 import { claimantOf, claimRun } from "./run-claim.ts";
-import { EVENTS, INBOX, INFO, type LineNumbers, META, sealedInfo } from "./run-files.ts";
+import { EVENTS, INBOX, INFO, type LineNumbers, META, sealedInfo, withState } from "./run-files.ts";
 import { requireClaimable, requirePlainRun } from "./run-folder.ts";
 import type { RunIndex } from "./run-index.ts";
 import type { DamagedRun, RunLists } from "./run-lists.ts";
 import { RunRecords } from "./run-records.ts";
 import { DEFAULT_UNDO_BYTES, type RunLimits, RunWriter, type RunWriterOptions } from "./run-writer.ts";
 import type { ProcInfo, StateEvent, StepRecord } from "./schema.ts";
-import { withState } from "./state-events.ts";
 
 export { RunWriter } from "./run-writer.ts";
 

@@ -25,6 +25,7 @@ import {
   sealedInfo,
   UNIT_OUTPUT,
   UNITS,
+  withState,
 } from "./run-files.ts";
 import type {
   JournalEntry,
@@ -34,7 +35,6 @@ import type {
   StepRecord,
   SyscallEventWire,
 } from "./schema.ts";
-import { withState } from "./state-events.ts";
 
 export interface RunLimits {
   /** Maximum lines of events.jsonl; later events are counted and dropped. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { Duplex, PassThrough } from "node:stream";
 import { Client, isServerError } from "../../../src/client/client.ts";
-import { overStream } from "../../../src/client/memory.ts";
+import { overStream } from "../../../src/client/session.ts";
 import type { ExitStatus } from "../../../src/kernel/types.ts";
 import type { ProcessOwner } from "../../../src/os/process-owner.ts";
 import { FrameBudget } from "../../../src/protocol/frame.ts";

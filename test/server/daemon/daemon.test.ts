@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { connect, createServer, type Socket } from "node:net";
 import { dirname, join } from "node:path";
 import { Client } from "../../../src/client/client.ts";
-import { overStream } from "../../../src/client/memory.ts";
+import { overStream } from "../../../src/client/session.ts";
 import { loggerTo } from "../../../src/lib/logger.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import type { SpawnRequest } from "../../../src/protocol/methods.ts";

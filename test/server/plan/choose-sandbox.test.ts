@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { defaultSettings } from "../../../src/config/settings/settings.ts";
-import type { Sandbox } from "../../../src/sandbox/level.ts";
+import type { Sandbox } from "../../../src/sandbox/policy.ts";
 import {
   chooseSandbox,
   refuseUnconfined,

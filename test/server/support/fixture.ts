@@ -3,7 +3,7 @@ import { connect, type Server as NetServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "../../../src/client/client.ts";
-import { overStream } from "../../../src/client/memory.ts";
+import { overStream } from "../../../src/client/session.ts";
 import { defaultSettings } from "../../../src/config/settings/settings.ts";
 import type { SpawnOpts } from "../../../src/kernel/types.ts";
 import { type Clock, realClock } from "../../../src/lib/clock.ts";

@@ -4,10 +4,10 @@ import { realpathSync, statSync } from "node:fs";
 import { isAbsolute } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../../../plugin/index.ts";
-import { type ProcRef, Target } from "../../../protocol/fields.ts";
+import { type ProcRef, refOf, Target } from "../../../protocol/fields.ts";
 import type { Caller } from "../../connection/connection.ts";
 import type { Services } from "../../services.ts";
-import { findLiveRun, refOf, requireLive } from "./find-run.ts";
+import { findLiveRun, requireLive } from "./find-run.ts";
 import { refuseInside, requireTyped } from "./refuse-inside.ts";
 
 /** Rules as in `allow` and `deny` of a spawn. */

@@ -3,9 +3,10 @@
 import type { OutgoingMessage } from "../../../kernel/chat/chat-control.ts";
 import type { ProcInfo } from "../../../kernel/types.ts";
 import { SyscallError } from "../../../plugin/index.ts";
+import { refOf } from "../../../protocol/fields.ts";
 import type { ProcRef } from "../../../protocol/methods.ts";
 import type { Services } from "../../services.ts";
-import { type FoundRun, findRun, refOf } from "./find-run.ts";
+import { type FoundRun, findRun } from "./find-run.ts";
 import { whileTaken } from "./while-taken.ts";
 
 interface Sender {

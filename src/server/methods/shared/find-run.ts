@@ -2,7 +2,7 @@
 
 import type { PID, ProcInfo } from "../../../kernel/types.ts";
 import { SyscallError } from "../../../plugin/index.ts";
-import type { ProcRef, Target } from "../../../protocol/methods.ts";
+import type { Target } from "../../../protocol/methods.ts";
 import type { CollectedRun } from "../../../store/runs/collected-runs.ts";
 import type { Run } from "../../records/recorded-run.ts";
 import type { Services } from "../../services.ts";
@@ -71,10 +71,6 @@ export function requireAgent({ info }: FoundRun, toDo: string): void {
 /** Whether the run has a process, in this kernel or another one. */
 export function isLive({ live, info }: FoundRun): boolean {
   return live || (info.ended_at_ms === null && info.state !== "suspended");
-}
-
-export function refOf({ pid, uuid }: ProcRef): ProcRef {
-  return { pid, uuid };
 }
 
 /** Where the records of a process are, live or not. */

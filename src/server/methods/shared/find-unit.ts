@@ -1,9 +1,9 @@
 /** Finds the live process that owns a background unit. */
 
+import { refOf } from "../../../protocol/fields.ts";
 import type { ProcRef } from "../../../protocol/methods.ts";
 import type { Services } from "../../services.ts";
 import { findOwnRun } from "./find-own-run.ts";
-import { refOf } from "./find-run.ts";
 
 /**
  * Fails with NOT_FOUND for a unit of no live process, and with PERMISSION for one of a process that is not below
