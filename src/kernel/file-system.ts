@@ -17,7 +17,7 @@ import type { DeviceEntry, OpenFile } from "../vfs/namespace.ts";
 import type { Asks } from "./asks/asks.ts";
 import { FileGrants, RedactingFile } from "./files/file-grants.ts";
 import type { OpenContexts } from "./files/open-context.ts";
-import type { Asked } from "./permission/ask-rights.ts";
+import type { Asked } from "./permission/ask-rules.ts";
 import type { FileGrant, OpenAs } from "./permission/file-grant.ts";
 import type { Process } from "./process/process.ts";
 import type { Core } from "./tiers/core.ts";

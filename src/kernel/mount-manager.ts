@@ -6,7 +6,6 @@ import { isLimited } from "../proxy/host-rules.ts";
 import { type DeviceEntry, DeviceRegistry, type Namespace } from "../vfs/namespace.ts";
 import type { FileSystem } from "./file-system.ts";
 import type { OpenContexts } from "./files/open-context.ts";
-import { programPolicy } from "./files/program-policy.ts";
 import type { Confine } from "./mount/mount-context.ts";
 import { addressIn, type MountPoint, type MountSource, type MountTable } from "./mount/mount-source.ts";
 import { MountSources, MountVisibility } from "./mount/mount-sources.ts";
@@ -22,6 +21,7 @@ import {
 } from "./mount/mount-tables.ts";
 import type { RunNetworks } from "./network/run-networks.ts";
 import type { Process } from "./process/process.ts";
+import { programPolicy } from "./process/program-policy.ts";
 import type { ResourceHolder } from "./process/resource-holder.ts";
 import type { Core } from "./tiers/core.ts";
 import type { DeviceLease, MountInfo, MountRequest, PID, ProjectHandle } from "./types.ts";

@@ -2,7 +2,7 @@
 
 import type { AskQuestion as AskedQuestion } from "../../plugin/index.ts";
 import type { AskedCall, AskQuestion, AskVerdict, OpenAsk } from "../../run/ask-schema.ts";
-import type { Asked } from "../permission/ask-rights.ts";
+import type { Asked } from "../permission/ask-rules.ts";
 import type { FileGrant } from "../permission/file-grant.ts";
 import type { Process } from "../process/process.ts";
 import { askedText, permissionQuestion } from "./ask-text.ts";

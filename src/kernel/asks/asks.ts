@@ -6,15 +6,14 @@ import type { Timer } from "../../lib/clock.ts";
 import { type Ask, SyscallError } from "../../plugin/index.ts";
 import type { AskAnswer, AskVerdict, OpenAsk } from "../../run/ask-schema.ts";
 import type { LiveAsk, LiveEvent } from "../../run/live-event.ts";
-import type { Asked } from "../permission/ask-rights.ts";
-import { PLAN, TAINT_REFUSED } from "../permission/ask-rules.ts";
+import { type Asked, PLAN, TAINT_REFUSED } from "../permission/ask-rules.ts";
 import type { FileGrant } from "../permission/file-grant.ts";
 import type { OpenedFolder } from "../permission/opened-folders.ts";
 import type { Process } from "../process/process.ts";
 import { answerWake } from "../process/process-info.ts";
 import type { Calls } from "../tiers/calls.ts";
 import { type AskRequest, permissionRequest, questionRequest } from "./ask-request.ts";
-import { askedText, refusedBy, refusedByPlan, refusedByTaint } from "./ask-text.ts";
+import { askedText, instructionText, refusedBy, refusedByPlan, refusedByTaint } from "./ask-text.ts";
 import { checkAnswers, checkRules } from "./check-answers.ts";
 import { Attendance, OpenQuestions, type Waiting } from "./open-questions.ts";
 import { defaultsOf, replyTo } from "./questions.ts";
@@ -138,8 +137,11 @@ export class Asks {
     };
   }
 
-  /** The verdicts of a call that is over, for its record, and how long it has waited for a person. */
-  take(proc: Process, callId: string): { asked: AskVerdict[]; waitedMs: number } {
+  /**
+   * The verdicts of a call that is over, for its record, how long it has waited for a person, and what the person has
+   * `added` for the model.
+   */
+  take(proc: Process, callId: string): { asked: AskVerdict[]; waitedMs: number; added: string } {
     for (const { proc: asking, ask, settled } of this.#open.all())
       if (asking === proc && ask.call_id === callId)
         settled.reject(new SyscallError("CLOSED", "The call that asks is over."));
@@ -153,7 +155,7 @@ export class Asks {
     const waitedMs = this.#waited.get(proc)?.get(callId) ?? 0;
     proc.verdicts.delete(callId);
     this.#waited.get(proc)?.delete(callId);
-    return { asked, waitedMs };
+    return { asked, waitedMs, added: instructionText(asked) };
   }
 
   async #decide(proc: Process, request: AskRequest, signal: AbortSignal): Promise<AskVerdict> {
@@ -256,6 +258,8 @@ export class Asks {
     if (call_id === null) return;
     const waited = this.#waited.get(proc) ?? new Map<string, number>();
     this.#waited.set(proc, waited.set(call_id, (waited.get(call_id) ?? 0) + ms));
+    // The call has asked, also if it gets no verdict.
+    if (!proc.verdicts.has(call_id)) proc.verdicts.set(call_id, []);
   }
 
   /** The call ends without a verdict. A suspended run keeps its question. */

@@ -30,19 +30,19 @@ interface Windows {
 
 export class EffectWindows<P extends object = Process> {
   readonly #clock: Pick<Clock, "now">;
-  readonly #ancestry: (proc: P) => readonly P[];
+  readonly #table: { ancestry(proc: P): readonly P[] };
   readonly #of = new WeakMap<P, Windows>();
 
-  /** `ancestry`: a process and its ancestors. What it does counts for all of them. */
-  constructor(clock: Pick<Clock, "now">, ancestry: (proc: P) => readonly P[]) {
+  /** What a process does counts for all its ancestors. */
+  constructor(clock: Pick<Clock, "now">, table: { ancestry(proc: P): readonly P[] }) {
     this.#clock = clock;
-    this.#ancestry = ancestry;
+    this.#table = table;
   }
 
   /** Opens a window. The returned function closes it; later calls of it do nothing. */
   begin(proc: P, what: "call" | "program"): () => void {
     const now = this.#clock.now();
-    const touched = this.#ancestry(proc).map((one) => this.#windowsOf(one));
+    const touched = this.#table.ancestry(proc).map((one) => this.#windowsOf(one));
     for (const windows of touched) open(windows, now, what);
     let closed = false;
     return () => {
@@ -54,7 +54,8 @@ export class EffectWindows<P extends object = Process> {
 
   /** A call waits for a person, who may change files meanwhile. The returned function ends the wait. */
   pause(proc: P): () => void {
-    const touched = this.#ancestry(proc)
+    const touched = this.#table
+      .ancestry(proc)
       .map((one) => this.#windowsOf(one))
       .filter((windows) => windows.open > 0);
     for (const windows of touched) {

@@ -1,7 +1,7 @@
 /** The files that processes have open: the grant of each, and what is redacted of it. */
 
 import { type Data, type FileStat, SyscallError, type VFSFile } from "../../plugin/index.ts";
-import type { Asked } from "../permission/ask-rights.ts";
+import type { Asked } from "../permission/ask-rules.ts";
 import { FileGrant, type OpenAs } from "../permission/file-grant.ts";
 import type { Call } from "../permission/permissions.ts";
 import type { Process } from "../process/process.ts";

@@ -20,19 +20,18 @@ import { hasNamespaces } from "../../sandbox/policy.ts";
 import { PluginStore, pluginFolders, recoveredText } from "../../store/plugin-store.ts";
 import type { DeviceEntry } from "../../vfs/namespace.ts";
 import type { Asks } from "../asks/asks.ts";
-import { programLimits } from "../budget/program-limits.ts";
 import type { KernelPorts } from "../kernel-ports.ts";
 import type { OpenAs } from "../permission/file-grant.ts";
 import type { ServedTools } from "../process/live-state.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
+import { programLimits, programPolicy, withQuietGit } from "../process/program-policy.ts";
 import { tracedEnv } from "../process/traced-env.ts";
 import type { Calls } from "../tiers/calls.ts";
 import { callKey } from "../tools/open-calls.ts";
 import type { Units } from "../units/units.ts";
 import type { SharedSpace, Starters } from "./confine.ts";
 import type { ChangedFiles } from "./effect-windows.ts";
-import { programPolicy, withQuietGit } from "./program-policy.ts";
 
 /** Maximum items of a list that is shown, and characters of an item. */
 const MAX_ITEMS = 200;
@@ -258,7 +257,11 @@ export class OpenContexts {
     { joins = false, isShared = false, grants }: Confinement = {},
   ): Promise<{ request: R; space?: SharedSpace; closeDoor?: (() => void) | undefined }> {
     const beside = (bridge: ExecRequest): Promise<Child> => this.#start(proc, bridge, {});
-    const door = await this.#parts.networks.doorOf(proc, beside, grants?.hosts);
+    proc.run.startedPrograms = true;
+    const { networks } = this.#parts;
+    const door = isLimited(proc.spec.opts.network)
+      ? await networks.doorOf(proc, beside, grants?.hosts)
+      : null;
     const closeDoor = door && grants ? () => door.close() : undefined;
     try {
       if (!proc.spec.opts.confinement) return { request: door?.confined(request) ?? request, closeDoor };

@@ -18,7 +18,6 @@ import type { Namespace } from "../../vfs/namespace.ts";
 import type { BudgetLimits, TreeBudget } from "../budget/budget.ts";
 import { confinedFact, factsOf } from "../permission/facts.ts";
 import { Permissions } from "../permission/permissions.ts";
-import { withAsks } from "../permission/with-asks.ts";
 import type { Process } from "../process/process.ts";
 import type { AgentInfo, Limit, ProcessKind, ProviderChoice, SpawnOpts } from "../types.ts";
 
@@ -67,7 +66,7 @@ export function permissionsOf(
   const rights = above
     ? above.child(allow, deny, { cwd: opts.cwd, projectDir: opts.project.dir })
     : Permissions.of({ allow, deny, ...places });
-  const asking = withAsks(rights, opts, agent.ask);
+  const asking = rights.withAsks(opts, agent.ask);
   return opts.allow === undefined ? asking : asking.fixed();
 }
 

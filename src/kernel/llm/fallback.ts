@@ -9,7 +9,10 @@ import type { Process } from "../process/process.ts";
 import type { Io } from "../tiers/io.ts";
 import type { ProviderChoice } from "../types.ts";
 
-/** Recovers from a failed model call of one process: with a new key, a reopened device, or the next fallback model. */
+/**
+ * Recovers from the failures of one model call: with a new key, a reopened device, or the next fallback model. It knows
+ * what was tried since the last answer.
+ */
 export class Fallback {
   readonly #parts: Io;
   readonly #proc: Process;
@@ -21,12 +24,6 @@ export class Fallback {
   constructor(parts: Io, proc: Process) {
     this.#parts = parts;
     this.#proc = proc;
-  }
-
-  /** Call this after a successful model call. */
-  reset(): void {
-    this.#renewed = false;
-    this.#reopened = false;
   }
 
   /**
@@ -66,7 +63,6 @@ export class Fallback {
       proc.model.fallbacks.splice(0, proc.model.fallbacks.length, ...(next.fallbacks ?? []));
       this.#recordSwitch(from, next, null, proc.run.recordedStep + 1);
     }
-    this.reset();
     await this.#parts.saveInfo(proc);
   }
 

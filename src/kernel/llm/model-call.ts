@@ -71,7 +71,8 @@ type AttemptEnd =
 export class ModelCall {
   readonly #parts: Io;
   readonly #proc: Process;
-  readonly #fallback: Fallback;
+  /** Made by the first failure after an answer. */
+  #fallback: Fallback | undefined;
   /** Set while calls break off one after another after the program called a tool. */
   #breaks: RetrySchedule | undefined;
   /** What the last attempt was charged. */
@@ -82,12 +83,12 @@ export class ModelCall {
   constructor(parts: Io, proc: Process) {
     this.#parts = parts;
     this.#proc = proc;
-    this.#fallback = new Fallback(parts, proc);
   }
 
   /** Takes another model or effort for the next call. Fails, and changes nothing, if it can't be used. */
   async change(provider: ProviderChoice | undefined, effort: Effort | undefined): Promise<void> {
-    await this.#fallback.change(provider, effort);
+    await new Fallback(this.#parts, this.#proc).change(provider, effort);
+    this.#fallback = undefined;
     this.#breaks = undefined;
   }
 
@@ -179,7 +180,7 @@ export class ModelCall {
       const answer = await this.#call(attempt);
       this.#breaks = undefined;
       model.outageWaitMs = undefined;
-      this.#fallback.reset();
+      this.#fallback = undefined;
       // A program reports its usage of all turns together: neither the estimate nor the conversation's size is in it.
       const { input_tokens, output_tokens } = charge.attempt;
       if (!programCalls) model.estimate.learn(request, input_tokens);
@@ -190,7 +191,9 @@ export class ModelCall {
       const retry = this.#retryAfterBreak(thrown, programCalls);
       if (retry) return { kind: "brokeOff", retry };
       const mayRecover = !optional && !programCalls?.stopped && !work.interrupted;
-      if (!mayRecover || !(await this.#fallback.recover(thrown))) return this.#failed(thrown, attempt);
+      if (!mayRecover) return this.#failed(thrown, attempt);
+      this.#fallback ??= new Fallback(this.#parts, this.#proc);
+      if (!(await this.#fallback.recover(thrown))) return this.#failed(thrown, attempt);
       this.#breaks = undefined;
       return { kind: programCalls?.hasCalled ? "brokeOff" : "recovered" };
     }

@@ -27,15 +27,14 @@ export class RunNetworks {
   }
 
   /**
-   * The door for a program of the process; null: its network is not limited. `start` starts a program that ends with it.
+   * The door for a program of a process with a limited network. `start` starts a program that ends with it.
    * With `hosts`, which the others do not reach, it is a door for this program alone, which its owner closes.
    */
   async doorOf(
     proc: Process,
     start: (request: ExecRequest) => Promise<Child>,
     hosts?: readonly string[],
-  ): Promise<NetworkDoor | null> {
-    if (!isLimited(proc.spec.opts.network)) return null;
+  ): Promise<NetworkDoor> {
     if (hosts) return this.#open(proc, start, hosts);
     const door = this.#doors.get(proc) ?? this.#open(proc, start);
     this.#doors.set(proc, door);

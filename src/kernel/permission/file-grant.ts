@@ -2,7 +2,7 @@
 
 import { Abort, onceAborted } from "../../lib/cancellation.ts";
 import type { SyscallError } from "../../plugin/index.ts";
-import type { Asked } from "./ask-rights.ts";
+import type { Asked } from "./ask-rules.ts";
 import type { Call } from "./permissions.ts";
 
 /** On whose behalf a path is opened. */

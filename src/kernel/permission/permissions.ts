@@ -4,7 +4,8 @@ import type { AskMode } from "../../lib/ask-modes.ts";
 import type { Taint } from "../../lib/taint.ts";
 import { type GuardedFolder, SyscallError } from "../../plugin/index.ts";
 import type { PermissionRecord } from "../../store/runs/schema.ts";
-import type { Asked } from "./ask-rights.ts";
+import type { SpawnOpts } from "../types.ts";
+import type { Asked } from "./ask-rules.ts";
 import { type Call, CallView, type Facts, isAtOrBelow, subjectKind, type ToolFacts } from "./call-view.ts";
 import { allowsAll, contains, makesNeedless, namesProtected } from "./containment.ts";
 import {
@@ -123,6 +124,14 @@ export class Permissions {
   /** Returns the same rights with more ask rules, and with this mode if it is given. Fails as `of` does. */
   asking(ask: readonly string[], mode?: AskMode): Permissions {
     return this.#with({ asks: this.#parts.asks.asking(knownRules(ask, this.#facts), mode) });
+  }
+
+  /** Adds the ask rules of a spawn or a resume, and what a person has allowed in the project. */
+  withAsks(opts: SpawnOpts, ofAgent: readonly string[] = []): Permissions {
+    const { ask = [], askMode, alwaysAllowed = [], unasked = [] } = opts;
+    return this.asking([...ofAgent, ...ask], askMode)
+      .allowAlways(unasked, "run")
+      .allowAlways(alwaysAllowed, "project");
   }
 
   /** Adds rules that a person has allowed: calls that they cover are not asked for. */

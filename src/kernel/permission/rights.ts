@@ -3,7 +3,7 @@
 import { nearestName } from "../../lib/edit-distance.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { PermissionRecord } from "../../store/runs/schema.ts";
-import { AskLayers } from "./ask-rights.ts";
+import { AskLayers } from "./ask-rules.ts";
 import { type Facts, isAtOrBelow, subjectKind, type ToolFacts } from "./call-view.ts";
 import { type Layer, textsOf } from "./coverage.ts";
 import type { OpenedFolder } from "./opened-folders.ts";

@@ -25,6 +25,8 @@ export class LiveRun {
   toolCalls: number;
   /** A call was started that can't be repeated without a further effect. */
   acted: boolean;
+  /** A driver, a check or a unit has started a program: what it was refused and its end concern later calls, too. */
+  startedPrograms = false;
   /** Files (absolute) that drivers have changed since the plugins were notified of them. */
   readonly filesChanged = new Set<string>();
   /** What drivers have asked the model, by the call that is under way. */

@@ -156,9 +156,7 @@ const TAIL_CHARS = 8 * 1024;
 export class CallOutput {
   readonly #redact: () => { push(piece: string): string };
   /** Made by the first text: most calls show none. */
-  #redactor: { push(piece: string): string } | undefined;
-  readonly #shown = new TextTail(TAIL_CHARS);
-  readonly #fresh = new TextTail(TAIL_CHARS);
+  #text: { redactor: { push(piece: string): string }; shown: TextTail; fresh: TextTail } | undefined;
   #lines = 0;
 
   /** `redact` makes a redactor of a text that comes in pieces. */
@@ -173,20 +171,25 @@ export class CallOutput {
 
   /** The end of what was shown. */
   get tail(): string {
-    return this.#shown.text;
+    return this.#text?.shown.text ?? "";
   }
 
   add(text: string, skipped = 0): void {
     this.#lines += skipped + countLines(text);
-    this.#fresh.add(text);
+    this.#text ??= {
+      redactor: this.#redact(),
+      shown: new TextTail(TAIL_CHARS),
+      fresh: new TextTail(TAIL_CHARS),
+    };
+    this.#text.fresh.add(text);
   }
 
   /** What was added since the last call, redacted: of much text, its end. */
   take(): string {
-    if (this.#fresh.isEmpty) return "";
-    this.#redactor ??= this.#redact();
-    const text = this.#redactor.push(this.#fresh.take());
-    this.#shown.add(text);
+    if (!this.#text || this.#text.fresh.isEmpty) return "";
+    const { redactor, shown, fresh } = this.#text;
+    const text = redactor.push(fresh.take());
+    shown.add(text);
     return text;
   }
 }

@@ -70,7 +70,7 @@ export class Process {
 
   /** Questions without a verdict, by id. */
   readonly asks: Map<string, OpenAsk>;
-  /** Verdicts of calls that have not ended, by call. */
+  /** Verdicts of calls that have not ended, by call; without an entry, the call has asked nothing. */
   readonly verdicts: Map<string, AskVerdict[]>;
 
   // Open files and watchers. Written by the file system, process events and the debugger.

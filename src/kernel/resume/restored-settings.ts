@@ -7,7 +7,6 @@ import type { Namespace } from "../../vfs/namespace.ts";
 import type { BudgetLimits } from "../budget/budget.ts";
 import { confinedFact, factsOf } from "../permission/facts.ts";
 import { Permissions } from "../permission/permissions.ts";
-import { withAsks } from "../permission/with-asks.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
 import { showTools, usableTools } from "../tools/tool-catalog.ts";
@@ -61,7 +60,7 @@ export function savedPermissions(
   const folders = (opts.folders ?? []).map(realOrSame);
   const places = { projectDir: opts.project.dir, cwd: info.cwd, folders };
   const facts = { ...factsOf(namespace), ...places, ...confinedFact(opts) };
-  const saved = withAsks(Permissions.from(info.permissions, facts), opts);
+  const saved = Permissions.from(info.permissions, facts).withAsks(opts);
   return parent ? saved.within(parent.permissions) : saved;
 }
 

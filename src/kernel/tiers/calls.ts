@@ -15,7 +15,7 @@ export function buildCalls(core: Core) {
     ...core,
     waiting,
     drain: new Drain(clock, waiting),
-    windows: new EffectWindows<Process>(clock, (proc) => table.ancestry(proc)),
+    windows: new EffectWindows<Process>(clock, table),
     networks: new RunNetworks(core),
   };
 }

@@ -13,12 +13,14 @@ import {
   type ToolCall,
   type ToolDef,
 } from "../../plugin/index.ts";
+import { isLimited } from "../../proxy/host-rules.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import { readSchema } from "../../vfs/json-schema.ts";
 import type { FileSystem } from "../file-system.ts";
 import type { OpenAs } from "../permission/file-grant.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
+import { hitsText } from "../process/program-policy.ts";
 import type { Io } from "../tiers/io.ts";
 
 const READ_LENGTH = 1024 * 1024;
@@ -60,15 +62,15 @@ export async function callDevice(
   const plain = isOfProc(path);
   const by = plain ? { ...as, device: target.entry.path } : as;
   const input = JSON.stringify({ op: target.tool.op ?? target.tool.name, ...call.input });
-  const limitsReached = async (text: string): Promise<string> => {
+  /** What was refused to programs, and the limits that they have reached. */
+  const notes = async (text: string): Promise<string> => {
+    const { limits, network } = proc.spec.opts;
+    if (!proc.run.startedPrograms) return "";
+    const refused = await openContexts.refusals(proc, text);
+    const hosts = isLimited(network) ? networks.takeRefused(proc) : "";
     const hits = children.takeHits(proc.uuid);
-    if (hits === null) return "";
-    // Loaded for the first call that starts a program.
-    const { hitsText } = await import("../budget/program-limits.ts");
-    return hitsText(hits, text, proc.spec.opts.limits);
+    return refused + hosts + (hits === null ? "" : hitsText(hits, text, limits));
   };
-  const notes = async (text: string): Promise<string> =>
-    [await openContexts.refusals(proc, text), networks.takeRefused(proc), await limitsReached(text)].join("");
   const exchanged = { path, by, input: plain ? undefined : input, ms, late };
   try {
     const result = await exchange(files, proc, exchanged, until, async (fd, signal) =>
@@ -84,9 +86,10 @@ export async function callDevice(
     if (origin !== undefined)
       taint(proc, origin, [call.name, as.subject].filter(Boolean).join(" "), taintingDevice(path));
     // The call was made. The end of the process ends what is left of its programs.
-    await children
-      .endCall(proc.uuid, call.id)
-      .catch((thrown) => warn(`run ${proc.uuid}`, `programs: ${String(thrown)}`));
+    if (proc.run.startedPrograms)
+      await children
+        .endCall(proc.uuid, call.id)
+        .catch((thrown) => warn(`run ${proc.uuid}`, `programs: ${String(thrown)}`));
   }
 }
 

@@ -5,7 +5,6 @@ import type { Clock } from "../../lib/clock.ts";
 import { SyscallError, type ToolCall, type ToolDef } from "../../plugin/index.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import { AGENT_PATH } from "../../vfs/kernel-paths.ts";
-import { instructionText } from "../asks/ask-text.ts";
 import { onlyReads } from "../permission/harmless-commands.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
@@ -135,8 +134,8 @@ export class StepCalls {
       const attempt = (): Promise<CallResult> => this.#attempt(call, target, started);
       outcome = await this.#parts.drain.call(proc, call.id, attempt);
     }
-    const { asked, waitedMs } = this.#parts.asks.take(proc, call.id);
-    const added = instructionText(asked);
+    const hasAsked = proc.asks.size > 0 || proc.verdicts.has(call.id);
+    const { asked, waitedMs, added } = hasAsked ? this.#parts.asks.take(proc, call.id) : NOT_ASKED;
     const inbox = this.#parts.inboxes.settle(proc, call.id, outcome.state === "done");
     const modelUse = proc.run.modelUse.get(call.id);
     proc.run.modelUse.delete(call.id);
@@ -261,6 +260,9 @@ export class StepCalls {
     }
   }
 }
+
+/** Of a call about which no person was asked. */
+const NOT_ASKED = { asked: [], waitedMs: 0, added: "" };
 
 /** The part of a result that is recorded with its call. */
 type ShownResult = Pick<ToolCallRecord, "kept"> & { result: string };

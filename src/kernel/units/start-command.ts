@@ -23,8 +23,8 @@ import {
 } from "../../plugin/index.ts";
 import { hasNamespaces } from "../../sandbox/policy.ts";
 import type { RecordedUnit } from "../../store/runs/recorded-units.ts";
-import { programLimits } from "../budget/program-limits.ts";
 import type { Process } from "../process/process.ts";
+import { programLimits } from "../process/program-policy.ts";
 import type { Calls } from "../tiers/calls.ts";
 import { exitCode, isOfSignal } from "./restored-unit.ts";
 

@@ -5,7 +5,9 @@ import { EffectWindows } from "../../../src/kernel/files/effect-windows.ts";
 function family() {
   const [parent, child] = [{}, {}];
   const clock = { ms: 0, now: () => clock.ms };
-  const windows = new EffectWindows<object>(clock, (proc) => (proc === child ? [child, parent] : [proc]));
+  const windows = new EffectWindows<object>(clock, {
+    ancestry: (proc) => (proc === child ? [child, parent] : [proc]),
+  });
   /** Opens a window of this time. */
   const during = (proc: object, from: number, to: number, what: "call" | "program" = "call"): void => {
     clock.ms = from;
