@@ -13,7 +13,6 @@ import {
   type UnitRequest,
   type VFSFile,
 } from "rnix/plugin";
-import { cancelled, throwIfAborted } from "./_lib/cancelled.ts";
 import { CommandOutput, collect } from "./_lib/command-output.ts";
 import { isObject } from "./_lib/json.ts";
 
@@ -114,7 +113,7 @@ class ShellFile implements VFSFile {
 
   /** Starts the command; `read` waits for its output. */
   async write(data: Data, signal: AbortSignal): Promise<void> {
-    throwIfAborted(signal);
+    signal.throwIfAborted();
     if (this.#child) {
       throw new SyscallError(
         "INVALID",
@@ -201,7 +200,7 @@ class ShellFile implements VFSFile {
   /** The next output of a streamed command; its end comes last. */
   async #next(child: Child, decoders: Record<1 | 2, TextDecoder>, signal: AbortSignal): Promise<string> {
     const aborted = Promise.withResolvers<never>();
-    const onAbort = (): void => aborted.reject(cancelled(signal.reason));
+    const onAbort = (): void => aborted.reject(signal.reason);
     signal.addEventListener("abort", onAbort, { once: true });
     if (signal.aborted) onAbort();
     try {
@@ -249,16 +248,15 @@ class ShellFile implements VFSFile {
     } finally {
       signal.removeEventListener("abort", onAbort);
     }
-    const reason = cancelled(signal.reason);
+    const reason: unknown = signal.reason;
     const ended = this.#end();
-    if (reason.code !== "TIMEOUT") {
-      // What it has printed may still be in its pipe.
-      await ended;
-      await collected.catch(() => undefined);
-      throw this.#withOutput(reason, output);
-    }
     // It ends in the background; `close` waits for that. The output so far is returned first.
-    return this.#text(output, undefined, timedOut(this.#context.call?.deadlineMs ?? this.#timeoutMs));
+    if (reason instanceof SyscallError && reason.code === "TIMEOUT")
+      return this.#text(output, undefined, timedOut(this.#context.call?.deadlineMs ?? this.#timeoutMs));
+    // What it has printed may still be in its pipe.
+    await ended;
+    await collected.catch(() => undefined);
+    throw this.#withOutput(reason, output);
   }
 
   /** Resolves only when the user has moved the command to the background, with its unit. */
@@ -276,9 +274,9 @@ class ShellFile implements VFSFile {
   }
 
   /** A cancelled call tells what the command had printed. */
-  #withOutput(reason: SyscallError, output: CommandOutput): SyscallError {
+  #withOutput(reason: unknown, output: CommandOutput): unknown {
     const shown = output.shown(undefined, false);
-    if (shown === "") return reason;
+    if (shown === "" || !(reason instanceof SyscallError)) return reason;
     return new SyscallError(reason.code, reason.message, { cause: reason, output: shown });
   }
 

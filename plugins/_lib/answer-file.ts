@@ -1,7 +1,6 @@
 /** The open file of a device that answers requests. */
 
 import { type Data, type FileStat, SyscallError, type VFSFile } from "rnix/plugin";
-import { throwIfAborted } from "./cancelled.ts";
 
 /** What a device answers. */
 export interface Answers {
@@ -24,7 +23,7 @@ export class AnswerFile implements VFSFile {
   }
 
   async write(data: Data, signal: AbortSignal): Promise<void> {
-    throwIfAborted(signal);
+    signal.throwIfAborted();
     const { device, answer } = this.#answers;
     if (!answer) throw new SyscallError("PERMISSION", `${device} can only be read.`);
     this.#text = undefined;
@@ -32,7 +31,7 @@ export class AnswerFile implements VFSFile {
   }
 
   async read(max: number, signal: AbortSignal): Promise<string> {
-    throwIfAborted(signal);
+    signal.throwIfAborted();
     const { device, content } = this.#answers;
     if (this.#text === undefined) {
       if (!content)

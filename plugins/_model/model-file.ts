@@ -15,7 +15,6 @@ import {
   type VFSFile,
 } from "rnix/plugin";
 import { z } from "zod";
-import { cancelled, throwIfAborted } from "../_lib/cancelled.ts";
 import { issueText } from "../_lib/issue-text.ts";
 import { isObject } from "../_lib/json.ts";
 
@@ -125,7 +124,7 @@ class Answer {
   /** Does one part of the work under a call's signal. A failure or an abort ends the answer and its request. */
   async during<T>(signal: AbortSignal, work: (ended: AbortSignal) => Promise<T>): Promise<T> {
     try {
-      throwIfAborted(signal);
+      if (signal.aborted) throw cancelled(signal.reason);
       this.#listenTo(signal);
       const aborted = Promise.withResolvers<never>();
       this.#reject = aborted.reject;
@@ -143,6 +142,12 @@ class Answer {
     this.#signal = signal;
     signal?.addEventListener("abort", this.#onAbort, { once: true });
   }
+}
+
+/** The reason of a signal as an error: the kernel's own, or CANCELLED. */
+function cancelled(reason: unknown): SyscallError {
+  if (reason instanceof SyscallError) return reason;
+  return new SyscallError("CANCELLED", "The call was cancelled.", { cause: reason });
 }
 
 async function* documents(events: AsyncIterable<LLMEvent>): AsyncGenerator<string> {

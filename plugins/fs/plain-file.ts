@@ -10,7 +10,6 @@ import {
   type OpenFlag,
   type VFSFile,
 } from "rnix/plugin";
-import { throwIfAborted } from "../_lib/cancelled.ts";
 import { CHUNK_BYTES } from "./content/read-chunks.ts";
 import { replaceFile } from "./content/replace-file.ts";
 import { errnoOf, systemError } from "./errors.ts";
@@ -58,7 +57,7 @@ class PlainFile implements VFSFile {
 
   async read(max: number, signal: AbortSignal): Promise<Data> {
     const { path, devicePath, confinement } = this.#request;
-    throwIfAborted(signal);
+    signal.throwIfAborted();
     if (this.#opened) await confinement.recheck(this.#opened);
     else this.#opened = await confinement.open(path);
     const buffer = new Uint8Array(Math.min(max, CHUNK_BYTES));

@@ -10,7 +10,6 @@ import type {
   PublishDiagnosticsParams,
   ServerCapabilities,
 } from "vscode-languageserver-protocol";
-import { throwIfAborted } from "../_lib/cancelled.ts";
 import { settledWithin } from "../_lib/within.ts";
 import { connect, type ServerConnection, type ServerEnd } from "./connection.ts";
 import { OpenDocuments } from "./open-documents.ts";
@@ -165,7 +164,7 @@ export class LanguageServer {
   }
 
   async #ask<T>(method: string, params: object, limitMs: number, signal: AbortSignal): Promise<T> {
-    throwIfAborted(signal);
+    signal.throwIfAborted();
     let isAnswered = false;
     try {
       const answer = this.#connection.rpc.sendRequest<T>(method, params).finally(() => {
@@ -179,7 +178,7 @@ export class LanguageServer {
       const message = `${this.kind.name} did not answer ${method} within ${limitMs / 1_000} s.`;
       throw new SyscallError("TIMEOUT", message);
     } catch (thrown) {
-      throwIfAborted(signal);
+      signal.throwIfAborted();
       // A write fails before the end of the program is known.
       if (thrown instanceof ResponseError && thrown.code === ErrorCodes.MessageWriteError)
         await settledWithin(this.#connection.ended, END_MS);
@@ -212,7 +211,7 @@ export class LanguageServer {
     clearTimeout(timer);
     this.#listeners.delete(check);
     signal.removeEventListener("abort", check);
-    throwIfAborted(signal);
+    signal.throwIfAborted();
   }
 
   #changed(): void {

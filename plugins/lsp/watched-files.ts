@@ -3,7 +3,6 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { throwIfAborted } from "../_lib/cancelled.ts";
 
 /** Of `workspace/didChangeWatchedFiles`. */
 export interface FileEvent {
@@ -37,7 +36,7 @@ export class WatchedFiles {
       onlyFiles: true,
       followSymlinks: false,
     })) {
-      throwIfAborted(signal);
+      signal.throwIfAborted();
       if (SKIPPED.test(name)) continue;
       const path = join(this.#root, name);
       const stats = await stat(path).catch(() => null);

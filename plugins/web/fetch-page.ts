@@ -1,7 +1,6 @@
 /** Fetches one address: https first, from checked addresses only, with a limit of bytes, along redirects of its host. */
 
 import { SyscallError } from "rnix/plugin";
-import { throwIfAborted } from "../_lib/cancelled.ts";
 import { proxyFor } from "../_lib/proxy.ts";
 import { checkedAddresses, isListed, type Resolve } from "./public-address.ts";
 
@@ -77,7 +76,7 @@ async function reach(url: URL, network: Network): Promise<{ response: Response; 
   const addresses = await checked(secure, network);
   if (secure.href !== url.href && !isListed(addresses ?? [], network.addresses)) {
     const response = await request(secure, addresses, network).catch((thrown: unknown) => {
-      throwIfAborted(network.signal);
+      network.signal.throwIfAborted();
       if (isUnreachable(thrown)) return null;
       throw thrown;
     });
@@ -99,7 +98,7 @@ async function checked(
   const abort = (): void => reject(signal.reason);
   signal.addEventListener("abort", abort, { once: true });
   try {
-    throwIfAborted(signal);
+    signal.throwIfAborted();
     const reached = await Promise.race([connect(url.href), aborted]);
     const found: Resolve = reached === null ? resolve : async () => reached;
     return await Promise.race([checkedAddresses(url.hostname, addresses, found), aborted]);
@@ -144,7 +143,7 @@ async function request(url: URL, addresses: readonly string[] | null, network: N
     try {
       return await attempt(to.href, pinned, url);
     } catch (thrown) {
-      throwIfAborted(signal);
+      signal.throwIfAborted();
       failure = thrown;
     }
   }
@@ -181,7 +180,7 @@ async function pageOf(url: URL, response: Response, signal: AbortSignal): Promis
   try {
     return { url: url.href, type, ...(await readBody(response, MAX_BODY)) };
   } catch (cause) {
-    throwIfAborted(signal);
+    signal.throwIfAborted();
     throw new SyscallError("UNAVAILABLE", `${url.href} broke off: ${codeOf(cause)}.`, { cause });
   }
 }

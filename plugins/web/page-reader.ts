@@ -1,7 +1,6 @@
 /** Reads a fetched page in a Worker of its own, which ends with it: no page can block or break the daemon. */
 
 import { type Code, SyscallError } from "rnix/plugin";
-import { throwIfAborted } from "../_lib/cancelled.ts";
 import type { FetchedPage } from "./fetch-page.ts";
 import { pageProgram } from "./page-program.ts";
 import type { PageText } from "./page-text.ts";
@@ -10,7 +9,7 @@ export type FromPageWorker = { page: PageText } | { code: Code; message: string 
 
 /** Fails with the signal's reason once it fires; the call's deadline is the page's, too. */
 export async function readPage(page: FetchedPage, signal: AbortSignal): Promise<PageText> {
-  throwIfAborted(signal);
+  signal.throwIfAborted();
   const { promise, resolve, reject } = Promise.withResolvers<PageText>();
   const worker = new Worker(await pageProgram(), { env: {}, name: "plugin web, page" });
   const abort = (): void => reject(signal.reason);

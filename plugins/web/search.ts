@@ -2,7 +2,6 @@
 
 import { type OpenContext, SyscallError, untrustedBlocks } from "rnix/plugin";
 import { z } from "zod";
-import { throwIfAborted } from "../_lib/cancelled.ts";
 import { issueText } from "../_lib/issue-text.ts";
 import { proxyFor } from "../_lib/proxy.ts";
 import { readBody, statusError } from "./fetch-page.ts";
@@ -172,7 +171,7 @@ async function asked(
     if (truncated) throw new SyscallError("DRIVER", `${title} at ${origin} answered with more than 4 MiB.`);
     text = new TextDecoder().decode(body);
   } catch (thrown) {
-    throwIfAborted(signal);
+    signal.throwIfAborted();
     if (thrown instanceof SyscallError) throw thrown;
     throw new SyscallError("UNAVAILABLE", `${title} at ${origin} can't be reached.`, { cause: thrown });
   }

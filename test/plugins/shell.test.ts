@@ -421,7 +421,13 @@ describe("nothing is left running", () => {
   });
 
   test("and no command starts with an aborted signal", async () => {
-    const error = await failure(() => bash({ command: "touch begun" }, real().context, AbortSignal.abort()));
+    const error = await failure(() =>
+      bash(
+        { command: "touch begun" },
+        real().context,
+        AbortSignal.abort(new SyscallError("CANCELLED", "The run was stopped.")),
+      ),
+    );
     expect(error.code).toBe("CANCELLED");
     expect(readdirSync(dir)).toEqual([]);
   });

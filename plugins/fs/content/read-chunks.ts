@@ -1,7 +1,6 @@
 /** Reads a file in chunks, recognizes binary files, and yields the thread between slices of long work. */
 
 import type { FileHandle } from "node:fs/promises";
-import { throwIfAborted } from "../../_lib/cancelled.ts";
 
 export const CHUNK_BYTES = 64 * 1024;
 
@@ -9,7 +8,7 @@ export const CHUNK_BYTES = 64 * 1024;
 export async function* readChunks(handle: FileHandle, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   const buffer = Buffer.allocUnsafe(CHUNK_BYTES);
   for (let position = 0; ; ) {
-    throwIfAborted(signal);
+    signal.throwIfAborted();
     const { bytesRead } = await handle.read(buffer, 0, buffer.length, position);
     if (bytesRead === 0) return;
     position += bytesRead;
@@ -69,6 +68,6 @@ export class TimeSlice {
   async rest(): Promise<void> {
     this.#left = UNITS;
     await new Promise<void>((resolve) => setImmediate(resolve));
-    throwIfAborted(this.#signal);
+    this.#signal.throwIfAborted();
   }
 }

@@ -4,7 +4,6 @@ import { constants, type Stats } from "node:fs";
 import { access, lstat, open, rename, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { SyscallError } from "rnix/plugin";
-import { throwIfAborted } from "../../_lib/cancelled.ts";
 import { errnoOf, systemError } from "../errors.ts";
 import type { Confinement } from "../paths/confinement.ts";
 import type { Folder } from "../paths/folder.ts";
@@ -24,7 +23,7 @@ export async function replaceFile(
   content: Uint8Array,
   signal: AbortSignal,
 ): Promise<string> {
-  throwIfAborted(signal);
+  signal.throwIfAborted();
   try {
     const folder = await confinement.openFolder(target);
     try {
@@ -59,11 +58,11 @@ async function replaceIn(
     }
     await beforeChange();
     await checkUnchanged(folder.at(target.name), target);
-    throwIfAborted(signal);
+    signal.throwIfAborted();
     await rename(temporary, folder.at(target.name));
   } catch (thrown) {
     await unlink(temporary);
-    throwIfAborted(signal);
+    signal.throwIfAborted();
     throw thrown;
   }
 }

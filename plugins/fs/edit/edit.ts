@@ -1,7 +1,6 @@
 /** The operation of the tool Edit. */
 
 import { type OpenContext, SyscallError } from "rnix/plugin";
-import { throwIfAborted } from "../../_lib/cancelled.ts";
 import { binaryKind, readChunks, TimeSlice } from "../content/read-chunks.ts";
 import { replaceFile } from "../content/replace-file.ts";
 import { cutText, sizeText } from "../display.ts";
@@ -150,7 +149,7 @@ async function occurrences(
     if (changes.length > MAX_CHANGES) break;
     if (slice.spent(CHANGE_COST)) await slice.rest();
   }
-  throwIfAborted(signal);
+  signal.throwIfAborted();
   return changes;
 }
 

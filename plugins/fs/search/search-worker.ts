@@ -1,7 +1,6 @@
 /** The kernel's end of a Worker that searches. */
 
 import { SyscallError } from "rnix/plugin";
-import { throwIfAborted } from "../../_lib/cancelled.ts";
 import type { Allows } from "./permitted-files.ts";
 import type { FromWorker, SearchRequest, ToWorker } from "./search.ts";
 
@@ -36,7 +35,7 @@ export class SearchWorker {
 
   /** The answer, or the signal's reason once the Worker has ended. */
   async search(request: SearchRequest, allows: Allows, signal: AbortSignal): Promise<string> {
-    throwIfAborted(signal);
+    signal.throwIfAborted();
     const { promise, resolve, reject } = Promise.withResolvers<string>();
     this.#job = { allows, resolve, reject };
     const abort = (): void => void this.end();
@@ -46,7 +45,7 @@ export class SearchWorker {
       this.#post({ t: "search", request });
       return await promise;
     } catch (thrown) {
-      throwIfAborted(signal);
+      signal.throwIfAborted();
       throw thrown;
     } finally {
       signal.removeEventListener("abort", abort);

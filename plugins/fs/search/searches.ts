@@ -1,7 +1,6 @@
 /** The pool of Workers that search. */
 
 import { SyscallError } from "rnix/plugin";
-import { throwIfAborted } from "../../_lib/cancelled.ts";
 import type { Allows } from "./permitted-files.ts";
 import type { SearchRequest } from "./search.ts";
 import { SearchWorker } from "./search-worker.ts";
@@ -29,7 +28,7 @@ export class Searches {
 
   /** The answer of a search. When the signal fires, its Worker is ended at once. */
   async run(owner: string, request: SearchRequest, allows: Allows, signal: AbortSignal): Promise<string> {
-    throwIfAborted(signal);
+    signal.throwIfAborted();
     // A copy of this plugin on disk has a Worker of its own already, which starts no further ones.
     if (!Bun.isMainThread) return (await import("./search.ts")).search(request, allows);
     const worker = await this.#workerFor(owner, signal);
@@ -64,7 +63,7 @@ export class Searches {
     try {
       return await promise;
     } catch (thrown) {
-      throwIfAborted(signal);
+      signal.throwIfAborted();
       throw thrown;
     } finally {
       signal.removeEventListener("abort", giveUp);

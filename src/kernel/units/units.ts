@@ -195,6 +195,7 @@ export class Units implements ResourceHolder {
    */
   async resumed(proc: Process, lines: readonly UnitLine[], unread: readonly InboxEntry[]): Promise<void> {
     if (lines.length === 0) return;
+    proc.run.startedPrograms = true;
     const { lastState, RestoredUnit } = await import("./restored-unit.ts");
     const owned = this.#takeOver(proc) ?? this.#ownedBy(proc);
     const missing = missingReports(lines, unread, this.#ts());

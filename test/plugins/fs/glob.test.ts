@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { mkdirSync, symlinkSync, utimesSync } from "node:fs";
+import { SyscallError } from "../../../src/plugin/index.ts";
 import { Project } from "./project.ts";
 
 /** Later in the list is older. */
@@ -120,8 +121,13 @@ describe("a search without a result has an answer for", () => {
   test("a cancelled call", async () => {
     using project = new Project();
     mkdirSync(project.path("src"));
-    expect((await project.fails({ op: "glob", pattern: "**/*" }, AbortSignal.abort())).code).toBe(
-      "CANCELLED",
-    );
+    expect(
+      (
+        await project.fails(
+          { op: "glob", pattern: "**/*" },
+          AbortSignal.abort(new SyscallError("CANCELLED", "The run was stopped.")),
+        )
+      ).code,
+    ).toBe("CANCELLED");
   });
 });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { symlinkSync, truncateSync } from "node:fs";
 import { join } from "node:path";
+import { SyscallError } from "../../../src/plugin/index.ts";
 import { Project } from "./project.ts";
 
 function sample(): Project {
@@ -208,7 +209,7 @@ describe("a pattern never blocks the thread or the call", () => {
     let turns = 0;
     const abort = (): void => {
       if (++turns < 5) setImmediate(abort);
-      else controller.abort();
+      else controller.abort(new SyscallError("CANCELLED", "The run was stopped."));
     };
     abort();
     expect((await failing).code).toBe("CANCELLED");

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { mkdirSync, symlinkSync, truncateSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import { SyscallError } from "../../../src/plugin/index.ts";
 import { measured } from "../../support/measured.ts";
 import { Project } from "./project.ts";
 
@@ -162,7 +163,7 @@ describe("a huge file", () => {
     truncateSync(project.put("big", "a line\n".repeat(20_000)), 200 * 1024 * 1024);
     const controller = new AbortController();
     const failing = project.fails({ op: "read", path: "big", offset: 1_000_000 }, controller.signal);
-    setImmediate(() => controller.abort());
+    setImmediate(() => controller.abort(new SyscallError("CANCELLED", "The run was stopped.")));
     expect((await failing).code).toBe("CANCELLED");
   });
 });

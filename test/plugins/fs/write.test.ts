@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { SyscallError } from "../../../src/plugin/index.ts";
 import { Project } from "./project.ts";
 
 test("a new file is made with its folders, and reported as changed by its absolute path", async () => {
@@ -102,7 +103,10 @@ describe("a failed write changes nothing:", () => {
 
   test("a call that was cancelled before its start", async () => {
     using project = new Project();
-    const error = await project.fails({ op: "write", path: "a/b.txt", content: "x" }, AbortSignal.abort());
+    const error = await project.fails(
+      { op: "write", path: "a/b.txt", content: "x" },
+      AbortSignal.abort(new SyscallError("CANCELLED", "The run was stopped.")),
+    );
     expect(error.code).toBe("CANCELLED");
     expect(readdirSync(project.dir)).toEqual([]);
   });
@@ -118,7 +122,7 @@ describe("a failed write changes nothing:", () => {
         (error: { code: string }) => error.code,
       );
       for (let turn = 0; turn < turns; turn++) await new Promise<void>((resolve) => setImmediate(resolve));
-      controller.abort();
+      controller.abort(new SyscallError("CANCELLED", "The run was stopped."));
       expect(await writing).toBeOneOf(["done", "CANCELLED"]);
       expect(project.text("a.txt").length).toBeOneOf([3, content.length]);
       expect(readdirSync(project.dir)).toEqual(["a.txt"]);
