@@ -3,12 +3,7 @@
 import { readFileSync } from "node:fs";
 import { errnoOf } from "../lib/error-detail.ts";
 import type { ProgramChannel } from "../lib/program-channel.ts";
-import { signal } from "./signal.ts";
-
-export interface Exit {
-  code: number | null;
-  signal: string | null;
-}
+import { type Exit, exitOf, signal } from "./signal.ts";
 
 /** A started program, the leader of its own session and group. */
 export interface Channel extends Pick<ProgramChannel, "send" | "hold"> {
@@ -75,10 +70,3 @@ export function residentBytes(pid: number): number | null {
 }
 
 const PAGE_BYTES = 4096;
-
-export async function exitOf(proc: Bun.Subprocess): Promise<Exit> {
-  await proc.exited;
-  return proc.signalCode === null
-    ? { code: proc.exitCode, signal: null }
-    : { code: null, signal: `${proc.signalCode}` };
-}

@@ -3,13 +3,13 @@
 import { type Clock, realClock, type Timer } from "../lib/clock.ts";
 import { messageOf } from "../lib/error-detail.ts";
 import { type Data, type ExitInfo, SyscallError } from "../plugin/index.ts";
-import type { Channel, Exit } from "./channel.ts";
+import type { Channel } from "./channel.ts";
 import { couldNotEnd, countdown, endProcesses } from "./end-processes.ts";
 import type { Adopted } from "./orphans.ts";
 import type { Output, Piece } from "./output.ts";
 import { type Identity, isRunning, type Process, type ProcessTable, type Trace } from "./process-table.ts";
 import { childrenOf, terminateNested } from "./program-group.ts";
-import { pause, settles, signal, terminate } from "./signal.ts";
+import { type Exit, pause, settles, signal, terminate } from "./signal.ts";
 import type { ByteReader, Spawned } from "./spawn.ts";
 
 interface RunningChildOptions {

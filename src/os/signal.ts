@@ -2,6 +2,18 @@
 
 import { errnoOf } from "../lib/error-detail.ts";
 
+export interface Exit {
+  code: number | null;
+  signal: string | null;
+}
+
+export async function exitOf(proc: Bun.Subprocess): Promise<Exit> {
+  await proc.exited;
+  return proc.signalCode === null
+    ? { code: proc.exitCode, signal: null }
+    : { code: null, signal: `${proc.signalCode}` };
+}
+
 /** Sends a signal to a process, or to a group with a negative number. Returns false when there is none. */
 export function signal(pid: number, name: NodeJS.Signals | 0): boolean {
   try {

@@ -4,10 +4,10 @@ import { closeSync, readlinkSync, readSync } from "node:fs";
 import type { FileSink } from "bun";
 import { errnoOf } from "../lib/error-detail.ts";
 import { type Data, type ExecRequest, SyscallError } from "../plugin/index.ts";
-import { type Channel, type Exit, exitOf, openChannel } from "./channel.ts";
+import { type Channel, openChannel } from "./channel.ts";
 import { libc } from "./libc.ts";
 import { readLink } from "./linux-table.ts";
-import { settles } from "./signal.ts";
+import { type Exit, exitOf, settles } from "./signal.ts";
 import { spawnError } from "./spawn-error.ts";
 
 /** A started program, the leader of its own session and group. */

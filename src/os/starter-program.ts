@@ -1,10 +1,10 @@
 /** The mode of this binary that starts programs from within namespaces, which it has joined once for all of them. */
 
 import { closeSync } from "node:fs";
-import { exitOf } from "./channel.ts";
 import { libc } from "./libc.ts";
 import { receiveDescriptors } from "./pass-descriptors.ts";
 import { withTag } from "./process-tag.ts";
+import { exitOf } from "./signal.ts";
 import { DESCRIPTORS, type StarterMessage, type StartMessage } from "./starter-messages.ts";
 
 /** Ends with the process that started it. */

@@ -2,12 +2,12 @@
 
 import { closeSync } from "node:fs";
 import { SyscallError } from "../plugin/index.ts";
-import type { Exit } from "./channel.ts";
+
 import { isStopped } from "./linux-table.ts";
 import { sendDescriptors, socketPair } from "./pass-descriptors.ts";
 import { childrenOf, insideNumber } from "./program-group.ts";
 import type { RunningChild } from "./running-child.ts";
-import { settles, signal } from "./signal.ts";
+import { type Exit, settles, signal } from "./signal.ts";
 import { Looks, outputPipe, readerOf, type Spawned } from "./spawn.ts";
 import { StarterMessage, type StartMessage } from "./starter-messages.ts";
 
