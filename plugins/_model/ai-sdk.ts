@@ -9,8 +9,7 @@ import type {
   SharedV4Warning,
 } from "@ai-sdk/provider";
 import { type LLMAnswer, type LLMEvent, type LLMRequest, SyscallError, type Usage } from "rnix/plugin";
-import { AnswerBuilder } from "./answer-builder.ts";
-import { ALIVE, coalesced, Heartbeat } from "./answer-parts.ts";
+import { ALIVE, AnswerBuilder, coalesced, Heartbeat } from "./answer-parts.ts";
 import { type Blame, cutOff, failure } from "./failure.ts";
 import type { Model } from "./model-file.ts";
 import { callOptions } from "./prompt.ts";

@@ -7,7 +7,7 @@ import type {
   LanguageModelV4Message,
 } from "@ai-sdk/provider";
 import { type LLMMessage, type LLMRequest, SyscallError } from "rnix/plugin";
-import { type AssistantContent, pausedMessage, signaturesOf } from "./answer-builder.ts";
+import { type AssistantContent, pausedMessage, signaturesOf } from "./answer-parts.ts";
 
 /**
  * A request in the form of the provider packages; a driver adds what is specific to its provider. `by`: the model

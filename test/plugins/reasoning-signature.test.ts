@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { AnswerBuilder, signaturesOf } from "../../plugins/_model/answer-builder.ts";
+import { AnswerBuilder, signaturesOf } from "../../plugins/_model/answer-parts.ts";
 
 const BY = "anthropic claude";
 const call = (id: string) => ({ id, name: "Bash", input: { command: id } });

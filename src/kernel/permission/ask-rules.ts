@@ -14,8 +14,7 @@ import { isHarmless, isHarmlessScript } from "./harmless-commands.ts";
 import { assignsMore, type Need, needsOf } from "./line-needs.ts";
 import { linksBelow } from "./links-below.ts";
 import { parseRule, type Rule } from "./rule.ts";
-import { evaluatingBuiltin, mayEvaluateCode } from "./shell-builtins.ts";
-import type { SimpleCommand } from "./shell-words.ts";
+import { evaluatingBuiltin, mayEvaluateCode, type SimpleCommand } from "./shell-words.ts";
 import { fileOf, type Variables, variablesOf } from "./word-values.ts";
 
 /** The name of a mode in place of a rule. */

@@ -2,9 +2,10 @@
 
 import { MARK, namesIn, type Word } from "../../shell/lexer.ts";
 import { fitsWithin, matchText, matchWild } from "./glob.ts";
-import { evaluatingBuiltin, mayEvaluateCode } from "./shell-builtins.ts";
 import {
+  evaluatingBuiltin,
   hasSubstitution,
+  mayEvaluateCode,
   parseCommandLine,
   readsFile,
   type SimpleCommand,

@@ -10,8 +10,7 @@ import {
 } from "../../shell/lexer.ts";
 import { whyOf } from "./command-kinds.ts";
 import { harmlessProgram, isVersionOnly, type Program, type Value } from "./harmless-programs.ts";
-import { evaluatingBuiltin, mayEvaluateCode } from "./shell-builtins.ts";
-import { parseCommandLine, readOf, writesFile } from "./shell-words.ts";
+import { evaluatingBuiltin, mayEvaluateCode, parseCommandLine, readOf, writesFile } from "./shell-words.ts";
 import { isNames, linksListed, mayBeOption, maySplit, type Variables } from "./word-values.ts";
 
 /** Files that a command reads. `lists`: it prints only names of them. */

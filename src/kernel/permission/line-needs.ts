@@ -7,8 +7,7 @@ import type { CallView } from "./call-view.ts";
 import { effectOf, type Reads } from "./harmless-commands.ts";
 import { linksBelow } from "./links-below.ts";
 import { settingThatActs } from "./repository-programs.ts";
-import { mayEvaluateCode } from "./shell-builtins.ts";
-import { isUnread, readOf } from "./shell-words.ts";
+import { isUnread, mayEvaluateCode, readOf } from "./shell-words.ts";
 import {
   fileOf,
   handsNames,
