@@ -80,6 +80,13 @@ export interface EventSource {
   during?<T>(work: () => Promise<T>): Promise<T>;
 }
 
+/** What all jobs that runs made in a project share today. */
+export interface SharedBudget {
+  tokens_used: number;
+  /** null: no limit. */
+  tokens: number | null;
+}
+
 /** Something that its user wants to know of a job. */
 export interface JobEvent {
   event: "failed" | "paused" | "blocked" | "silent";
@@ -138,6 +145,8 @@ export interface SchedulerPorts {
   stop(uuid: string, reason: string): Promise<void>;
   /** Runs the command of `if` in the job's folder. */
   gate(job: StoredJob, command: string): Promise<GateResult>;
+  /** The kernel counts and enforces it. */
+  agentBudget(project: JobProject): SharedBudget;
   notify(event: JobEvent): void;
   /** Waits for the events of a job. */
   listen?(job: StoredJob, project: JobProject, events: JobEvents): EventSource;

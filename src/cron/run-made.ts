@@ -5,7 +5,7 @@ import { instantOf, isoOf } from "../lib/time-zone.ts";
 import { type JobRequest, SyscallError } from "../plugin/index.ts";
 import type { JobRights, StoredJob } from "./job.ts";
 import type { JobList } from "./job-file.ts";
-import type { CallingRun, JobCaller } from "./ports.ts";
+import type { CallingRun, JobCaller, SharedBudget } from "./ports.ts";
 import { type ClockTrigger, isClockTrigger, timetableOf } from "./timetable.ts";
 
 const DAY_MS = 86_400_000;
@@ -16,22 +16,16 @@ const LONGEST_LIFE_MS = 30 * DAY_MS;
 const MAX_OF_RUNS = 50;
 /** The least time between two instants of a job that a run makes, and between two of its starts by events. */
 export const LEAST_INTERVAL_MS = 5 * 60_000;
-/** Maximum tokens of its runs in a day. */
-const DAY_TOKENS = 1_000_000;
 /** Instants of a timetable that are compared. */
 const COMPARED = 64;
 
-/** What a job made by a run gets beside the request: the run's rights, an expiry, and tokens of a day. */
+/** What a job made by a run gets beside the request: the run's rights and an expiry. */
 export function rightsOf(
-  {
-    expires_at,
-    trigger,
-    budget_per_day = DAY_TOKENS,
-  }: Pick<JobRequest, "expires_at" | "trigger" | "budget_per_day">,
+  { expires_at, trigger }: Pick<JobRequest, "expires_at" | "trigger">,
   { rights, jobId }: CallingRun,
   { jobs }: JobList,
   now: number,
-): { rights: JobRights; expires_at: string; budget_per_day: number } {
+): { rights: JobRights; expires_at: string } {
   const own = jobs.find(({ id }) => id === jobId);
   if (jobId !== null && (own === undefined || own.held)) {
     throw new SyscallError(
@@ -52,8 +46,13 @@ export function rightsOf(
     );
   }
   if (isClockTrigger(trigger)) requireInterval(trigger, now);
-  const tokens = Math.min(budget_per_day, DAY_TOKENS);
-  return { rights, expires_at: isoOf(Math.min(wanted, latest)), budget_per_day: tokens };
+  return { rights, expires_at: isoOf(Math.min(wanted, latest)) };
+}
+
+/** Why no run of a job that a run made may begin today; null: it may. */
+export function sharedBudgetOver({ tokens_used, tokens }: SharedBudget): string | null {
+  if (tokens === null || tokens_used < tokens) return null;
+  return `the tokens of the day of all jobs that runs made are used: ${tokens_used} of ${tokens} (setting agent_jobs_tokens_per_day)`;
 }
 
 function requireInterval(trigger: ClockTrigger, now: number): void {

@@ -15,6 +15,7 @@ import { JobReview, type ProjectPorts } from "./job-review.ts";
 import { byInstant, type Ledger } from "./ledger.ts";
 import type { SchedulerPorts } from "./ports.ts";
 import type { JobProject } from "./project-list.ts";
+import { sharedBudgetOver } from "./run-made.ts";
 import { Runs } from "./runs.ts";
 import { spentToday } from "./spending.ts";
 import { StartedRuns } from "./started-runs.ts";
@@ -230,7 +231,7 @@ export class Scheduler {
       rows.sort(byInstant);
       const live = this.#runs.liveOf(id);
       const retries = rows.filter((row) => row.attempt > 1);
-      const spent = job ? spentToday(job, this.ledger, live, now).over : null;
+      const spent = job ? this.#spent(job, live, now) : null;
       const tooOften = job ? startedTooOften(job, this.ledger.rows(id), now) : null;
       const policies = job && policiesOf(job);
       decisions.push(...decide(rows, { now, job, policies, live: [...live, ...retries], spent, tooOften }));
@@ -242,6 +243,13 @@ export class Scheduler {
       if (decision.do === "begin") this.#runs.begin(decision.row);
       if (decision.do === "replace") this.#runs.replace(decision.row);
     }
+  }
+
+  /** Why no run of the job may begin today; null: it may. */
+  #spent(job: StoredJob, live: Parameters<typeof spentToday>[2], now: number): string | null {
+    const { over } = spentToday(job, this.ledger, live, now);
+    if (over !== null || job.creator.kind === "user") return over;
+    return sharedBudgetOver(this.#ports.agentBudget(this.project));
   }
 
   /** Instants that a clock set ahead has passed over wait for their time again. */

@@ -144,7 +144,7 @@ export class Schedules {
       return insertJob(job, list);
     });
     this.#open(caller.project).scheduler?.look();
-    const shown = jobInfo(added, await this.#lastOf(caller.project, added.id), now);
+    const shown = this.#info(added, caller.project, await this.#lastOf(caller.project, added.id), now);
     const early = isClockTrigger(job.trigger) ? timetableOf(job.trigger, now).warnings : [];
     return {
       job: { ...shown, ...this.#hookOf(added, caller) },
@@ -171,11 +171,8 @@ export class Schedules {
       return job;
     });
     scheduler?.look();
-    return jobInfo(
-      { ...job, state: "disabled", reason: "removed" },
-      await this.#lastOf(project, job.id),
-      now,
-    );
+    const removed: StoredJob = { ...job, state: "disabled", reason: "removed" };
+    return this.#info(removed, project, await this.#lastOf(project, job.id), now);
   }
 
   async #change(name: string, caller: JobCaller, change: (job: StoredJob) => void): Promise<JobInfo> {
@@ -188,7 +185,7 @@ export class Schedules {
     });
     await this.#projects.add(project);
     scheduler?.look();
-    return jobInfo(job, await this.#lastOf(project, job.id), this.#ports.clock.now());
+    return this.#info(job, project, await this.#lastOf(project, job.id), this.#ports.clock.now());
   }
 
   async #run(name: string, caller: JobCaller): Promise<LedgerRow> {
@@ -261,13 +258,25 @@ export class Schedules {
       const ledger = await this.#ledger(project);
       const { jobs } = await this.#open(project).jobs.read();
       return jobs.map((job) => ({
-        ...jobInfo(job, ledger.last(job.id), now),
+        ...this.#info(job, project, ledger.last(job.id), now),
         ...this.#hookOf(job, caller),
       }));
     } catch (thrown) {
       if (project === caller.project) throw thrown;
       return [unreadable(project, messageOf(thrown), now)];
     }
+  }
+
+  /** What is shown of a job. */
+  #info(job: StoredJob, project: JobProject, last: LedgerRow | null, now: number): JobInfo {
+    const { rights: _, since: __, conversation: ___, silent: ____, held: _____, ...shown } = job;
+    const [next = null] = isScheduled(job) ? nextInstants(job, now, 1) : [];
+    const isOfRun = job.creator.kind === "run";
+    return {
+      ...shown,
+      ...{ next_at: next, last },
+      ...(isOfRun && { shared_budget: this.#ports.agentBudget(project) }),
+    };
   }
 
   async #lastOf(project: JobProject, id: string): Promise<LedgerRow | null> {
@@ -326,13 +335,6 @@ function invalidJob(name: string, problems: readonly string[]): SyscallError {
 
 /** Maximum instants that are computed for one answer. */
 const MAX_NEXT = 1000;
-
-/** What is shown of a job. */
-function jobInfo(job: StoredJob, last: LedgerRow | null, now: number): JobInfo {
-  const { rights: _, since: __, conversation: ___, silent: ____, held: _____, ...shown } = job;
-  const [next = null] = isScheduled(job) ? nextInstants(job, now, 1) : [];
-  return { ...shown, next_at: next, last };
-}
 
 /** The next instants of a job's clock; none for a job that waits for events. */
 function nextInstants(

@@ -18,6 +18,10 @@ export const SETTINGS = {
   ...OPTION_SETTINGS,
   tokens_per_day: run("count", null, "tokens of all runs of a project from midnight on, then exit 2"),
   cost_per_day: run("dollars", null, "cost of all runs of a project from midnight on, then exit 2"),
+  agent_jobs_tokens_per_day: {
+    ...run("count", 1_000_000, "tokens of all jobs that runs made in a project, from midnight on"),
+    unlimited: true,
+  },
   model_timeout: run("duration", 10 * MIN, "one model call, without waits between retries"),
   model_idle_timeout: run("duration", 2 * MIN, "silence within a model call"),
   model_retry_time: { ...run("duration", 5 * MIN, "how long a failed model call is retried"), none: true },

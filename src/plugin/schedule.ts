@@ -81,6 +81,8 @@ export interface JobInfo extends Omit<JobRequest, "replace"> {
   created_at: string;
   next_at: string | null;
   last: LedgerRow | null;
+  /** Of a job that a run made: what all such jobs of the project have used today, and may; null: no limit. */
+  shared_budget?: { tokens_used: number; tokens: number | null };
   /** Of a job with `on_hook`, for the user: where events are written or posted. */
   hook?: HookAddress;
 }

@@ -64,7 +64,14 @@ export const PermissionRecord = z.object({
 const OnUnits = z.enum(["wait", "park", "kill"]);
 
 /** A scheduled job, and the instant and attempt that a run is made for. */
-const JobRef = z.object({ id: z.string(), name: z.string(), due: z.string(), attempt: z.number() });
+const JobRef = z.object({
+  id: z.string(),
+  name: z.string(),
+  due: z.string(),
+  attempt: z.number(),
+  /** A run made the job: it shares the budget of all such jobs. */
+  by_run: z.literal(true).optional(),
+});
 
 /**
  * Why a run was suspended: on request (or to wait), by a stop or restart of rnix, by a crash of rnix, with its parent,

@@ -17,6 +17,8 @@ export interface Spent {
 const SPENDING = "spending";
 /** Of a day's file, more than a million model calls. A larger one came with the project, and would fill the memory. */
 const MAX_DAY_BYTES = 64 * 1024 ** 2;
+/** Below the data folder of the user: the spending of each project's jobs that runs made. */
+const AGENT_JOBS = "cron/by-runs";
 /** Number of days that are stored. */
 const STORED_DAYS = 31;
 const NAME = /^(\d{4}-\d{2}-\d{2})\.jsonl$/;
@@ -123,6 +125,22 @@ export class DailySpending {
     const days = (await this.#fs.list(this.#dir)).filter((name) => NAME.test(name)).sort();
     for (const name of days.slice(0, -STORED_DAYS)) removeLeftover(this.#fs, join(this.#dir, name));
   }
+}
+
+/**
+ * The daily spending of all jobs that runs made in a project. It lies in the folder of the user: a run that removes its
+ * job or the project's data starts no new budget.
+ */
+export function spendingOfAgentJobs(userDataDir: string, dataDir: string, fs?: FsPort): DailySpending {
+  const name = Bun.CryptoHasher.hash("sha256", dataDir, "hex").slice(0, 32);
+  return new DailySpending(join(userDataDir, AGENT_JOBS, name), fs);
+}
+
+/** The local date, such as 2026-11-20. */
+export function localDay(ms: number): string {
+  const date = new Date(ms);
+  const two = (part: number): string => String(part).padStart(2, "0");
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
 }
 
 const NEWLINE = 10;

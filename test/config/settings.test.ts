@@ -18,6 +18,7 @@ describe("the defaults", () => {
       context_budget: null,
       max_cost: null,
       tokens_per_day: null,
+      agent_jobs_tokens_per_day: 1_000_000,
       cost_per_day: null,
       model_timeout: 10 * MIN,
       model_idle_timeout: 2 * MIN,

@@ -455,6 +455,25 @@ test("the budgets of a day bound each run, and skip the rest", async () => {
   });
 });
 
+test("jobs that runs made share a budget of the day, also one that was added again", async () => {
+  const creator = { kind: "run", uuid: "u1", agent: "default" } as const;
+  await world.add({ name: "mine", trigger: { every: "6h" } });
+  for (const name of ["a", "b"]) await world.add({ name, creator, trigger: { every: "6h" } });
+  await world.start();
+  world.agentBudget = { tokens_used: 999, tokens: 1000 };
+  await world.pass(6 * HOUR + MINUTE);
+  expect(world.starts.map(({ job }) => job.name)).toEqual(["mine", "a", "b"]);
+  world.agentBudget.tokens_used = 1000;
+  await world.add({ name: "c", creator, trigger: { every: "6h" } });
+  await world.pass(12 * HOUR);
+  expect(world.starts.slice(3).every(({ job }) => job.name === "mine")).toBe(true);
+  expect(world.rows().at(-1)).toMatchObject({
+    job: "c",
+    state: "skipped",
+    reason: expect.stringMatching(/^the tokens of the day of all jobs .* 1000 of 1000 .*agent_jobs_tokens/),
+  });
+});
+
 test("a run that was parked or outlived its daemon holds its part of the day's budget", async () => {
   await world.add({ trigger: { every: "6h" }, budget_per_day: 1000, overlap: "allow" });
   world.takes = () => ({ ms: Number.POSITIVE_INFINITY });

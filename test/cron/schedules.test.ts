@@ -46,6 +46,7 @@ function schedules(): Schedules {
     outcome: async () => null,
     stop: async () => undefined,
     gate: () => Promise.reject(new Error("runs nothing")),
+    agentBudget: () => ({ tokens_used: 7, tokens: 1000 }),
     notify: () => undefined,
     log: () => undefined,
   });
@@ -316,7 +317,7 @@ describe("a job made by a run", () => {
     expect(await late.catch(String)).toContain("at the latest");
   });
 
-  test("has at least five minutes between its times, and a budget of the day", async () => {
+  test("has at least five minutes between its times, and a budget of the day that all such jobs share", async () => {
     const run = schedules().of(caller(aRun("u1")));
     for (const trigger of [
       { every: "4m" },
@@ -325,15 +326,12 @@ describe("a job made by a run", () => {
       { cron: "0,3 9 1 * *" },
     ])
       expect(await run.add(job({ trigger })).catch(String)).toContain("at least 5m between its times");
-    expect((await run.add(job({ trigger: { every: "5m" } }))).job.budget_per_day).toBe(1_000_000);
-    const { job: less } = await run.add(job({ name: "b", budget_per_day: 5000 }));
-    expect(less.budget_per_day).toBe(5000);
-    const { job: more } = await run.add(job({ name: "c", budget_per_day: 9_000_000 }));
-    expect(more.budget_per_day).toBe(1_000_000);
+    const { job: made } = await run.add(job({ trigger: { every: "5m" } }));
+    expect(made.shared_budget).toEqual({ tokens_used: 7, tokens: 1000 });
     const { job: ofUser } = await schedules()
       .of(caller())
       .add(job({ name: "d", trigger: { every: "1m" } }));
-    expect(ofUser.budget_per_day).toBeUndefined();
+    expect(ofUser.shared_budget).toBeUndefined();
   });
 
   test("of a job with an expiry ends with that job", async () => {

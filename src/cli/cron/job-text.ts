@@ -43,6 +43,7 @@ export function jobFields(job: JobInfo): [string, string][] {
   const day = [
     job.budget_per_day && `${formatCount(job.budget_per_day)} tokens`,
     job.max_cost_per_day && formatCost(job.max_cost_per_day),
+    job.shared_budget && sharedText(job.shared_budget),
   ];
   const each = [
     typeof run.context_budget === "number" && `${formatCount(run.context_budget)} tokens`,
@@ -74,6 +75,12 @@ export function jobFields(job: JobInfo): [string, string][] {
     ["expires", job.expires_at && `${instantText(job.expires_at, localZone())}`],
   ];
   return pairs.flatMap(([name, value]) => (value ? [[name, printable(value)] as [string, string]] : []));
+}
+
+/** The budget that a job shares with all others that runs made. */
+export function sharedText({ tokens_used, tokens }: NonNullable<JobInfo["shared_budget"]>): string {
+  const limit = tokens === null ? "" : ` of ${formatCount(tokens)}`;
+  return `${formatCount(tokens_used)}${limit} tokens used today by all jobs that runs made here`;
 }
 
 /** How an event is sent to a hook. */

@@ -10,6 +10,7 @@ import { oneLine, plural, printable } from "../output/format.ts";
 import { styleOf } from "../output/style.ts";
 import type { Column } from "../output/table.ts";
 import { cronCall } from "./call.ts";
+import { sharedText } from "./job-text.ts";
 import { shortTime, triggerText } from "./when.ts";
 
 const WIDTH = 200;
@@ -38,6 +39,10 @@ export async function listJobs(io: Io, flags: FlagValues<typeof LIST_FLAGS>): Pr
     const why = oneLine(reason.startsWith(state) ? reason : `${state}: ${reason}`, WIDTH).replace(/\.$/, "");
     io.stdout.write(`${style.yellow(name)} is ${why}${againText(name, state)}\n`);
   }
+  const ofRuns = jobs.filter((job) => job.shared_budget !== undefined);
+  for (const { project, shared_budget } of new Map(ofRuns.map((job) => [job.project, job])).values())
+    if (shared_budget)
+      io.stdout.write(`${all ? `${printable(basename(project))}: ` : ""}${sharedText(shared_budget)}\n`);
   const waiting = jobs.filter(({ last }) => last?.state === "parked").length;
   if (waiting > 0) io.stdout.write(`${plural(waiting, "job")} wait for an answer: rnix asks\n`);
   return code;

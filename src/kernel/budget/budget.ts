@@ -44,8 +44,12 @@ export type EarlierUsage = BudgetUsage & { elapsedMs: number };
 
 const NO_USAGE: EarlierUsage = { tokens: 0, cost: null, steps: 0, elapsedMs: 0 };
 
-/** The daily spending of a project on disk, which starts at 0 each midnight. */
+/** Whose limit it is: of a run and its ancestors, or for a day of a project, or of the jobs that runs made in it. */
+type LimitOwner = "run" | "project" | "agent jobs";
+
+/** The daily spending on disk, which starts at 0 each midnight. */
 interface DailySpending {
+  of: Exclude<LimitOwner, "run">;
   spent(): Pick<Amounts, "tokens" | "cost">;
   spend(used: BudgetUsage): void;
 }
@@ -91,7 +95,7 @@ export class TreeBudget {
   }
 
   /**
-   * The budget of all runs of a project. Its token and cost limits are for a day. They stop model calls, not spawns,
+   * The budget of all runs of a project, or of a part of them. Its token and cost limits are for a day. They stop model calls, not spawns,
    * and do not lower a run's own limits, because a run may last longer than the day.
    */
   static forDay(above: TreeBudget, day: DailySpending): TreeBudget {
@@ -134,14 +138,14 @@ export class TreeBudget {
   }
 
   /** The limit that leaves least, and what is used of it; undefined if unlimited. */
-  tightest(what: keyof Amounts): { limit: number; used: number; ofDay: boolean } | undefined {
-    let tightest: { limit: number; used: number; ofDay: boolean } | undefined;
+  tightest(what: keyof Amounts): { limit: number; used: number; of: LimitOwner } | undefined {
+    let tightest: { limit: number; used: number; of: LimitOwner } | undefined;
     for (const one of this.#chain) {
       const limit = one.limits[what];
       if (limit === null) continue;
       const used = one.#spent(what);
       if (tightest && tightest.limit - tightest.used <= limit - used) continue;
-      tightest = { limit, used, ofDay: one.#day !== undefined };
+      tightest = { limit, used, of: one.#day?.of ?? "run" };
     }
     return tightest;
   }
@@ -174,7 +178,7 @@ export class TreeBudget {
         this.#use(used);
         // Last, because writing it may fail.
         for (const one of this.#chain) {
-          if (one.#day && (one.limited("tokens") || one.limited("cost"))) one.#day.spend(used);
+          if (one.#day && (one.limits.tokens !== null || one.limits.cost !== null)) one.#day.spend(used);
         }
       },
     };

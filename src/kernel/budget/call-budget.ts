@@ -2,6 +2,7 @@
 
 import { type ModelPrice, SyscallError, type TokenPrice, type Usage } from "../../plugin/index.ts";
 import { addUsage, noUsage, subtractUsage } from "../../run/usage.ts";
+import { type DailySpending, localDay, spendingOfAgentJobs } from "../../store/daily-spending.ts";
 import { recordOrFail } from "../errors/kernel-errors.ts";
 import type { Core } from "../tiers/core.ts";
 import type { PaidRequest, ProviderChoice, SpawnOpts } from "../types.ts";
@@ -153,84 +154,112 @@ function stepShortage({ limits }: TreeBudget): BudgetShortage {
 
 function budgetShortage(budget: TreeBudget, input: number): BudgetShortage {
   const what = budget.unspent("tokens") > input ? "cost" : "tokens";
-  const { limit = 0, used = 0, ofDay = false } = budget.tightest(what) ?? {};
+  const { limit = 0, used = 0, of = "run" } = budget.tightest(what) ?? {};
   const spent = what === "cost" ? `$${used.toFixed(4)} of $${limit}` : `${used} of ${limit} tokens`;
-  const [name, more] = LIMIT_TEXTS[what][ofDay ? "day" : "run"];
+  const [name, more] = LIMIT_TEXTS[what][of];
   const message = `${name} does not cover another call: ${spent} are used, and the next call's input is about ${input} tokens. ${more}`;
   return { reason: "budget_exceeded", error: new SyscallError("EXHAUSTED", message) };
 }
 
 /** The name of each limit, and how to raise it. */
-const LIMIT_TEXTS: Record<"tokens" | "cost", Record<"run" | "day", [name: string, more: string]>> = {
+const againAtMidnight = (setting: string) =>
+  `It starts again at midnight, local time; ${setting} in config.yaml sets it.`;
+const AGENT_JOBS: [name: string, more: string] = [
+  "The token budget for a day of all jobs that runs made in the project",
+  againAtMidnight("agent_jobs_tokens_per_day"),
+];
+const LIMIT_TEXTS: Record<
+  "tokens" | "cost",
+  Record<"run" | "project" | "agent jobs", [name: string, more: string]>
+> = {
   tokens: {
     run: ["The token budget", "Raise it with --budget."],
-    day: [
-      "The project's token budget for a day",
-      "It starts again at midnight, local time; tokens_per_day in config.yaml sets it.",
-    ],
+    project: ["The project's token budget for a day", againAtMidnight("tokens_per_day")],
+    "agent jobs": AGENT_JOBS,
   },
   cost: {
     run: ["The cost limit", "Raise it with --max-cost."],
-    day: [
-      "The project's cost limit for a day",
-      "It starts again at midnight, local time; cost_per_day in config.yaml sets it.",
-    ],
+    project: ["The project's cost limit for a day", againAtMidnight("cost_per_day")],
+    "agent jobs": AGENT_JOBS,
   },
 };
 
 /**
- * The budget that all runs of a project share for a day (settings tokens_per_day and cost_per_day), from midnight to
- * midnight of the local clock. What was used is on disk and shared with other kernels; reservations are not.
+ * The budgets that runs share for a day, from midnight to midnight of the local clock: all runs of a project (settings
+ * tokens_per_day and cost_per_day), and in it those of the jobs that runs made (agent_jobs_tokens_per_day). What was used
+ * is on disk and shared with other kernels; reservations are not.
  */
 export class DailyBudget {
   readonly #parts: Core;
-  readonly #projects = new Map<string, TreeBudget>();
+  readonly #days = new Map<string, SharedDay>();
 
   constructor(parts: Core) {
     this.#parts = parts;
   }
 
-  /** The budget of a run's project, with the limits of this run's settings from now on. */
-  of({ project: { dataDir }, limits, provider }: SpawnOpts): TreeBudget {
+  /** The budget of a run's project or job, with the limits of this run's settings from now on. */
+  of({ project: { dataDir }, limits, provider, job }: SpawnOpts): TreeBudget {
     if (provider?.plays) return this.#parts.budget;
-    const budget = this.#projects.get(dataDir) ?? this.#make(dataDir);
+    const { budget } = this.#day("project", dataDir);
     budget.limits.tokens = limits.tokens_per_day;
     budget.limits.cost = limits.cost_per_day;
-    return budget;
+    if (!job?.by_run) return budget;
+    const shared = this.#day("agent jobs", dataDir).budget;
+    shared.limits.tokens = limits.agent_jobs_tokens_per_day;
+    return shared;
   }
 
   /** Whether `begin` must be called before a run of the project is built. */
-  needsBegin({ project: { dataDir }, limits }: SpawnOpts): boolean {
-    if (limits.tokens_per_day === null && limits.cost_per_day === null) return false;
-    return !this.#parts.runs(dataDir).dailySpending.has(localDay(this.#parts.clock.now()));
+  needsBegin(opts: SpawnOpts): boolean {
+    return this.#toBegin(opts).length > 0;
   }
 
-  /** Starts the day's count with what the records of today's runs have used: a limit may be set during the day. */
-  async begin({ project: { dataDir } }: SpawnOpts): Promise<void> {
+  /**
+   * Starts the day's counts. That of a project includes what the records of today's runs have used: a limit may be set
+   * during the day.
+   */
+  async begin(opts: SpawnOpts): Promise<void> {
     const now = this.#parts.clock.now();
-    const runs = this.#parts.runs(dataDir);
-    const { spendingSince } = await import("../../store/spending-since.ts");
-    await runs.dailySpending.begin(localDay(now), await spendingSince(runs, midnight(now)));
+    for (const { of, book } of this.#toBegin(opts)) {
+      const { spendingSince } = await import("../../store/spending-since.ts");
+      const runs = this.#parts.runs(opts.project.dataDir);
+      const spent = of === "project" ? await spendingSince(runs, midnight(now)) : { tokens: 0, cost: 0 };
+      await book.begin(localDay(now), spent);
+    }
   }
 
-  #make(dataDir: string): TreeBudget {
-    const { clock, budget: kernelBudget } = this.#parts;
-    const book = this.#parts.runs(dataDir).dailySpending;
-    const budget = TreeBudget.forDay(kernelBudget, {
+  #toBegin({ project: { dataDir }, limits, job }: SpawnOpts): SharedDay[] {
+    const days: SharedDay[] = [];
+    if (limits.tokens_per_day !== null || limits.cost_per_day !== null)
+      days.push(this.#day("project", dataDir));
+    if (job?.by_run) days.push(this.#day("agent jobs", dataDir));
+    return days.filter(({ book }) => !book.has(localDay(this.#parts.clock.now())));
+  }
+
+  #day(of: SharedDay["of"], dataDir: string): SharedDay {
+    const key = `${of} ${dataDir}`;
+    const known = this.#days.get(key);
+    if (known) return known;
+    const { clock, runs, userDataDir, budget: kernelBudget } = this.#parts;
+    const isProject = of === "project";
+    const book = isProject ? runs(dataDir).dailySpending : spendingOfAgentJobs(userDataDir, dataDir);
+    const budget = TreeBudget.forDay(isProject ? kernelBudget : this.#day("project", dataDir).budget, {
+      of,
       spent: () => recordOrFail(() => book.spent(localDay(clock.now()))),
       spend: ({ tokens, cost }: BudgetUsage) =>
         recordOrFail(() => book.add(localDay(clock.now()), { tokens, cost: cost ?? 0 })),
     });
-    this.#projects.set(dataDir, budget);
-    return budget;
+    const day = { of, budget, book };
+    this.#days.set(key, day);
+    return day;
   }
 }
 
-/** The local date, such as 2026-11-20. */
-function localDay(ms: number): string {
-  const date = new Date(ms);
-  const two = (part: number): string => String(part).padStart(2, "0");
-  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+/** A budget of a day, and where its spending is recorded. */
+interface SharedDay {
+  of: "project" | "agent jobs";
+  budget: TreeBudget;
+  book: DailySpending;
 }
 
 /** The start of the local day, which may have 23 or 25 hours. */

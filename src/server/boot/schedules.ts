@@ -4,8 +4,10 @@ import { join } from "node:path";
 import { CRON } from "../../cron/cron-folder.ts";
 import type { SchedulesPorts } from "../../cron/ports.ts";
 import { Schedules } from "../../cron/schedules.ts";
+import { BoundedMap } from "../../lib/bounded-map.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Activity } from "../../run/live-event.ts";
+import { type DailySpending, localDay, spendingOfAgentJobs } from "../../store/daily-spending.ts";
 import { FileLock } from "../../store/files/file-lock.ts";
 import { deliver } from "../notify/deliver.ts";
 import type { SpawnPlan, SpawnPorts } from "../plan/plan-spawn.ts";
@@ -56,11 +58,20 @@ const WAITS: readonly (Activity["kind"] | undefined)[] = ["input", "paused", "as
 
 /** How long a change of the jobs waits for another one. */
 const LOCK_MS = 5000;
+/** Projects whose spending of the day is remembered. */
+const MAX_BOOKS = 100;
 /** How long deliveries under way may take when the server closes. */
 const CLOSE_MS = 3000;
 
 export function makeSchedules(
-  { options: { user, env, logger, daemon = false }, machine, records, projects, spawn, port }: SchedulesParts,
+  {
+    options: { user, env, logger, settings, daemon = false },
+    machine,
+    records,
+    projects,
+    spawn,
+    port,
+  }: SchedulesParts,
   later: LaterParts,
 ): MadeSchedules {
   const { clock, children } = machine;
@@ -93,6 +104,7 @@ export function makeSchedules(
     secretOf: (subject) => key.secretOf(`hook ${subject}`),
     warn: (text) => logger.warn("hooks", text),
   });
+  const books = new BoundedMap<string, DailySpending>(MAX_BOOKS);
   const ports: SchedulesPorts = {
     clock,
     random: Math.random,
@@ -148,6 +160,12 @@ export function makeSchedules(
       });
     },
     hookAddress: (project, name) => hooks.addressOf(project, name),
+    agentBudget({ dataDir }) {
+      const book = books.get(dataDir) ?? spendingOfAgentJobs(user.dataDir, dataDir);
+      books.set(dataDir, book);
+      const { tokens } = book.spent(localDay(clock.now()));
+      return { tokens_used: tokens, tokens: settings.values.agent_jobs_tokens_per_day };
+    },
     notify: (event) => notifyOf(event, { notifier, logger }),
     log: (level, source, text) => logger[level](source, text),
   };

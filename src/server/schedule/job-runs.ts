@@ -43,7 +43,10 @@ export class JobRuns {
   /** Fails as a spawn or a resume does. */
   async start(start: RunStart): Promise<void> {
     const { job, row, uuid } = start;
-    const ref = { id: job.id, name: job.name, due: row.due, attempt: row.attempt };
+    const ref = {
+      ...{ id: job.id, name: job.name, due: row.due, attempt: row.attempt },
+      ...(job.creator.kind === "run" && { by_run: true as const }),
+    };
     const body = start.bodyFile === undefined ? undefined : await hookInput(start.bodyFile, job);
     const input = [start.input, body].filter((text) => text !== undefined).join("\n\n") || undefined;
     const { agent, opts, notices } = await planJob(job, this.#ports.plan, {

@@ -3,7 +3,14 @@
 import type { StoredJob } from "../../../src/cron/job.ts";
 import { JobFile } from "../../../src/cron/job-file.ts";
 import { Ledger } from "../../../src/cron/ledger.ts";
-import type { GateResult, JobEvent, RunOutcome, RunStart, SchedulerPorts } from "../../../src/cron/ports.ts";
+import type {
+  GateResult,
+  JobEvent,
+  RunOutcome,
+  RunStart,
+  SchedulerPorts,
+  SharedBudget,
+} from "../../../src/cron/ports.ts";
 import { Scheduler } from "../../../src/cron/scheduler.ts";
 import { isClockTrigger, timetableOf } from "../../../src/cron/timetable.ts";
 import { isoOf } from "../../../src/lib/time-zone.ts";
@@ -64,6 +71,7 @@ export class CronWorld {
   listen: SchedulerPorts["listen"];
   /** Ends a run at once, unless a test replaces it. */
   endRun: SchedulerPorts["stop"] = async (uuid) => this.end(uuid, { exitCode: 1, exitReason: "terminated" });
+  agentBudget: SharedBudget = { tokens_used: 0, tokens: null };
   readonly starts: RunStart[] = [];
   readonly project: { id: string; dir: string; dataDir: string };
   readonly logged: string[] = [];
@@ -204,6 +212,7 @@ export class CronWorld {
       },
       stop: (uuid, reason) => this.endRun(uuid, reason),
       gate: async (job) => this.gate(job),
+      agentBudget: () => this.agentBudget,
       notify: ({ event, reason, job }) => void this.events.push({ event, reason, job: job.name }),
       ...(this.deliver && { deliver: this.deliver }),
       ...(this.listen && { listen: this.listen }),

@@ -307,6 +307,8 @@ test.concurrent("an agent that is allowed to makes a job with its own rights and
       calls(["CronList", {}]),
       says("done"),
     ],
+    "plan again": [calls(["CronCreate", { name: "next", intent: "x", every: "1h" }]), says("done")],
+    x: [says("ok")],
   });
   machine.write(
     "agents/planner/agent.yaml",
@@ -327,6 +329,19 @@ test.concurrent("an agent that is allowed to makes a job with its own rights and
   });
   const log = await machine.run(["log"]);
   expect(log.stdout).toContain("was made by the user");
+  // What it uses counts in the budget of all such jobs, and stays in it when it is removed.
+  const { uuid } = await json<LedgerRow>(machine, "cron", "run", "own");
+  await became(machine, "own", (rows) => rows.some((row) => row.uuid === uuid && row.ended !== null));
+  const [, used] = await json<JobInfo[]>(machine, "cron", "list");
+  expect(used?.shared_budget?.tokens_used).toBeGreaterThan(0);
+  expect((await machine.ok(["cron"])).stdout).toMatch(
+    /^\d+ of 1.0M tokens used today by all jobs that runs/m,
+  );
+  await machine.ok(["cron", "rm", "own"]);
+  await machine.ok(["daemon", "stop"]);
+  await machine.ok(["spawn", "plan again", "--agent", "planner", "--model", "small", "--trust"]);
+  const [, again] = await json<JobInfo[]>(machine, "cron", "list");
+  expect(again?.shared_budget).toEqual(used?.shared_budget);
 });
 
 test.concurrent("a job that a child of a job's run makes ends with that job", async () => {

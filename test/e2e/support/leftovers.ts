@@ -49,7 +49,7 @@ function hasLeftRuns(path: string, files: readonly string[]): boolean {
 
 /** The user's own data, as long as nothing runs. */
 const USER_DATA =
-  /^data\/rnix\/(projects\.json(\.lock)?|pids(\.lock|\.copy)?|bin\/[^/]+\/rnix|record\.key|metrics-token|daemon\.log(\.1)?|mounts\/[^/]+\.log(\.1)?|trust\/[^/]+\.json|steps\/.*|base\/[0-9a-f]{12}-[0-9a-f]{12}\/.*|(history|names)\/[^/]+\.jsonl|index\/[0-9a-f]{32}[-.][^/]+(\/[^/]+)?|cron\/(projects\.json|port|(newest|started)\/[0-9a-f]{32}\.json)|memory\/(~lock|[^~/]+)|gc\/(collected\.jsonl|last\.json)|(demo\/\.rnix|workspace)\/.*)$/;
+  /^data\/rnix\/(projects\.json(\.lock)?|pids(\.lock|\.copy)?|bin\/[^/]+\/rnix|record\.key|metrics-token|daemon\.log(\.1)?|mounts\/[^/]+\.log(\.1)?|trust\/[^/]+\.json|steps\/.*|base\/[0-9a-f]{12}-[0-9a-f]{12}\/.*|(history|names)\/[^/]+\.jsonl|index\/[0-9a-f]{32}[-.][^/]+(\/[^/]+)?|cron\/(projects\.json|port|(newest|started)\/[0-9a-f]{32}\.json|by-runs\/[0-9a-f]{32}\/spending\/[^~/]+\.jsonl)|memory\/(~lock|[^~/]+)|gc\/(collected\.jsonl|last\.json)|(demo\/\.rnix|workspace)\/.*)$/;
 
 function isExpected(path: string): boolean {
   return /^(project|config|elsewhere)\//.test(path) || USER_DATA.test(path);

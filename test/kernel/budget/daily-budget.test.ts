@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type Clock, realClock } from "../../../src/lib/clock.ts";
-import { DailySpending } from "../../../src/store/daily-spending.ts";
+import { DailySpending, spendingOfAgentJobs } from "../../../src/store/daily-spending.ts";
 import { calls, KernelHarness, says, silent, toolDevice } from "../../support/kernel.ts";
 
 const NOON = new Date(2026, 10, 20, 12).getTime();
@@ -170,6 +170,31 @@ describe("the tokens of a day", () => {
     expect(ends.some(({ info }) => info.exit_code === 0)).toBe(true);
     expect(ends.some(({ info }) => info.exit_reason === "budget_exceeded")).toBe(true);
   });
+});
+
+test("the tokens of a day of all jobs that runs made are shared by them, also in another kernel", async () => {
+  const clock = new Wall();
+  const options = { model: () => says("done"), clock, limits: { agent_jobs_tokens_per_day: 600 } };
+  const jobOf = (id: string) => ({ id, name: id, due: "2026-11-20T12:00:00Z", attempt: 1 });
+  await using first = new KernelHarness(options);
+  await using second = new KernelHarness({ ...options, dir: first.dir });
+  let requests = 0;
+  const ends = [];
+  for (const h of [first, second]) {
+    for (let n = 0; n < 15; n++)
+      ends.push((await h.run("go", { job: { ...jobOf(`${n}`), by_run: true } })).info);
+    requests += h.requests.length;
+    // Those of the user have no part in it.
+    expect((await h.run("go", { job: jobOf("mine") })).info.exit_code).toBe(0);
+    const { tokens } = spendingOfAgentJobs(join(h.dir, "user"), h.dataDir).spent("2026-11-20");
+    expect(tokens).toBe(requests * 15);
+    expect(tokens).toBeLessThanOrEqual(600);
+  }
+  expect(requests).toBeGreaterThan(15);
+  expect(ends.filter(({ exit_code }) => exit_code === 0)).toHaveLength(requests);
+  expect(ends.at(-1)?.error?.message).toMatch(
+    /^The token budget for a day of all jobs .* agent_jobs_tokens_per_day/,
+  );
 });
 
 describe("the cost of a day", () => {
