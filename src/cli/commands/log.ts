@@ -5,6 +5,7 @@ import { EXIT } from "../exit.ts";
 import { bool, jsonLines } from "../flags.ts";
 import { endText as damageOfStream } from "../output/damage.ts";
 import { endText } from "../output/end.ts";
+import { inertJson } from "../output/pipeline-text.ts";
 import { styleOf } from "../output/style.ts";
 import { RECORD_FROM, withRecordedRun } from "../processes/recorded-run.ts";
 import { RUN_ARGUMENT } from "../processes/target.ts";
@@ -58,7 +59,7 @@ export default defineCommand({
           }
           if (event.type !== "log_entry") continue;
           const entry = event.payload;
-          if (flags.json) text += `${JSON.stringify(entry)}\n`;
+          if (flags.json) text += `${inertJson(entry)}\n`;
           else {
             if (entry.step !== step && entry.kind !== "end") {
               print(state.endStep(Date.now()));

@@ -6,6 +6,7 @@ import { EXIT } from "../exit.ts";
 import { jsonLines } from "../flags.ts";
 import { type Wire, withWire } from "../io.ts";
 import { endText } from "../output/damage.ts";
+import { inertJson } from "../output/pipeline-text.ts";
 import { styleOf } from "../output/style.ts";
 import { syscallLine } from "../output/syscall.ts";
 import { RECORD_FROM, withRecordedRun } from "../processes/recorded-run.ts";
@@ -29,9 +30,7 @@ export default defineCommand({
       for await (const event of await wire.open("attach_debug", of)) {
         if (event.type === "eof") io.stderr.write(endText(event.payload, "events"));
         if (event.type !== "syscall_event") continue;
-        io.stdout.write(
-          flags.json ? `${JSON.stringify(event.payload)}\n` : syscallLine(event.payload, style),
-        );
+        io.stdout.write(flags.json ? `${inertJson(event.payload)}\n` : syscallLine(event.payload, style));
         await io.stdout.drained();
         if (io.stdout.closed) break;
       }

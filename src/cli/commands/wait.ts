@@ -6,6 +6,7 @@ import { EXIT } from "../exit.ts";
 import { duration, json } from "../flags.ts";
 import type { Wire } from "../io.ts";
 import { printable } from "../output/format.ts";
+import { inertJson } from "../output/pipeline-text.ts";
 import { suspendedLine } from "../output/suspension.ts";
 import { RUN_ARGUMENT, withRun } from "../processes/target.ts";
 import { orLostRun } from "../run/follow.ts";
@@ -26,7 +27,7 @@ export default defineCommand({
         pid ?? String(of.uuid),
         wire.request("wait", payload, { timeoutMs: null }),
       );
-      if (flags.json) io.stdout.write(`${JSON.stringify(receipt)}\n`);
+      if (flags.json) io.stdout.write(`${inertJson(receipt)}\n`);
       else if (receipt.result) {
         io.stdout.write(`${io.stdout.isTTY ? printable(receipt.result) : receipt.result}\n`);
       }

@@ -6,6 +6,7 @@ import type { CallWire, Target } from "../../protocol/methods.ts";
 import type { Payload } from "../../server/methods/method-table.ts";
 import { EXIT, errorCodeOf, exitCodeOf } from "../exit.ts";
 import { type Io, project, withSession } from "../io.ts";
+import { jsonText } from "../output/print.ts";
 import { lastRun } from "../processes/target.ts";
 
 type Wanted = Pick<Payload<"call">, "tool" | "path" | "input" | "trust"> & {
@@ -27,12 +28,12 @@ interface CallOptions {
 /** Makes one call, prints its result to stdout and its error to stderr, and returns the exit code. */
 export async function directCall(io: Io, wanted: Wanted, o: CallOptions): Promise<number> {
   const made = await request(io, wanted, o.inside).catch((error: unknown) => {
-    if (o.json) io.stdout.write(`${JSON.stringify(notMade(wanted, error), null, 2)}\n`);
+    if (o.json) io.stdout.write(jsonText(notMade(wanted, error)));
     throw error;
   });
   // Notices about parts that were left out do not concern a call that was made.
   const { notices: _, ...record } = made;
-  if (o.json) io.stdout.write(`${JSON.stringify(record, null, 2)}\n`);
+  if (o.json) io.stdout.write(jsonText(record));
   else if (made.result !== null && !print(io, made, o)) return EXIT.error;
   if (made.error !== null) {
     io.stderr.write(`${made.name ?? made.path}: ${made.error_code} ${made.error}\n`);

@@ -2,6 +2,7 @@
 
 import { EXIT } from "../exit.ts";
 import type { Io } from "../io.ts";
+import { inertJson } from "./pipeline-text.ts";
 import { type Style, styleOf } from "./style.ts";
 
 /** Prints an answer on stdout, with --json as JSON. Returns the exit code of success. */
@@ -17,5 +18,5 @@ export function print(
 
 /** A value as JSON in several lines. */
 export function jsonText(value: unknown): string {
-  return `${JSON.stringify(value, null, 2)}\n`;
+  return `${inertJson(value, 2)}\n`;
 }

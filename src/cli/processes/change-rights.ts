@@ -4,6 +4,7 @@ import { splitToolRules } from "../../lib/tool-rules.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { absoluteFolder } from "../files/paths.ts";
 import { type Io, refuseInsideRun, withWire } from "../io.ts";
+import { jsonText } from "../output/print.ts";
 import { target } from "./target.ts";
 
 /** Grants or revokes rights of a live run and prints what it may use afterwards. */
@@ -26,7 +27,7 @@ export async function changeRights(
         ? await wire.request(method, rules)
         : await wire.request(method, { ...rules, ...(folders.length > 0 && { folders }) });
     if (flags.json) {
-      io.stdout.write(`${JSON.stringify(answer, null, 2)}\n`);
+      io.stdout.write(jsonText(answer));
       return EXIT.ok;
     }
     io.stderr.write(`process ${answer.pid} may use: ${answer.allowed_tools.join(", ") || "nothing"}\n`);

@@ -5,6 +5,7 @@ import type { FileChange, Receipt } from "../../protocol/methods.ts";
 import { EXIT } from "../exit.ts";
 import type { Io, Session } from "../io.ts";
 import { isGitHub, type ReportedRun, type ReportFiles, type WriteReports } from "../run-flags.ts";
+import { terminalText } from "../system/terminal-text.ts";
 import { ReportFile } from "./report-file.ts";
 
 /** The files to write at the end. */
@@ -36,9 +37,9 @@ export class Reports {
    */
   begin(run: Omit<ReportedRun, "receipt" | "changes">): WriteReports {
     const token = crypto.randomUUID();
-    if (isGitHub(this.#io)) this.#io.stderr.write(`::stop-commands::${token}\n`);
+    if (isGitHub(this.#io)) command(this.#io, `::stop-commands::${token}`);
     return async (receipt, session) => {
-      if (isGitHub(this.#io)) this.#io.stderr.write(`::${token}::\n`);
+      if (isGitHub(this.#io)) command(this.#io, `::${token}::`);
       await this.#write({ ...run, receipt, changes: await changesOf(receipt, session) });
       // The exit code of a run that has failed says more.
       if (this.#failed.length > 0 && receipt.exit_code === EXIT.ok)
@@ -67,8 +68,7 @@ export class Reports {
     }
     if (!isGitHub(this.#io)) return;
     const { annotations } = await import("./github.ts");
-    for (const line of annotations(run.receipt, problems, run.resumeFlags))
-      this.#io.stderr.write(`${line}\n`);
+    for (const line of annotations(run.receipt, problems, run.resumeFlags)) command(this.#io, line);
   }
 
   async #try(file: ReportFile, text: string, how?: "append"): Promise<void> {
@@ -81,6 +81,11 @@ export class Reports {
       notesTo(this.#io.stderr).info(`the report ${file.path} could not be written: ${error.message}`);
     }
   }
+}
+
+/** Text that `write` prints is inert for the runner. */
+function command({ stderr }: Io, line: string): void {
+  stderr.writeBytes(new TextEncoder().encode(`${terminalText(line)}\n`));
 }
 
 /** The changed lines of each file; null if they can't be had: the report shows the files without them. */

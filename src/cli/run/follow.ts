@@ -7,6 +7,7 @@ import type { BegunRun, ProcRef, Receipt, StreamEvent } from "../../protocol/met
 import { errorCodeOf, exitCodeOf } from "../exit.ts";
 import type { Io, Session } from "../io.ts";
 import type { Heartbeat } from "../output/heartbeat.ts";
+import { inertJson } from "../output/pipeline-text.ts";
 import { QuietView } from "../output/quiet-view.ts";
 import type { RunOutput } from "../output/run-output.ts";
 import type { QuestionPrompt } from "../questions/question-prompt.ts";
@@ -117,7 +118,7 @@ export class Follower {
   }
 
   #print(value: object): void {
-    this.#io.stdout.write(`${JSON.stringify(value)}\n`);
+    this.#io.stdout.write(`${inertJson(value)}\n`);
   }
 }
 

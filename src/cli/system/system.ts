@@ -4,6 +4,7 @@ import type { Stats } from "node:fs";
 import { isHidden } from "../../config/environment/plain-variables.ts";
 import { SyscallError } from "../../plugin/errors.ts";
 import type { Input, Io, Output } from "../io.ts";
+import { isPipeline, PipelineText } from "../output/pipeline-text.ts";
 import { SystemTerminal } from "./system-terminal.ts";
 import { type Sink, TerminalSink } from "./terminal-sink.ts";
 import { terminalText } from "./terminal-text.ts";
@@ -53,6 +54,8 @@ class SystemOutput implements Output {
   #sink: Sink | undefined;
   #flushing: Promise<unknown> = Promise.resolve();
   #terminal: boolean | undefined;
+  /** null: what is printed is no pipeline's log. */
+  #pipeline: PipelineText | null | undefined;
   closed = false;
   /** Why text was lost, unless the reader closed the output. */
   failure: Error | undefined;
@@ -77,7 +80,10 @@ class SystemOutput implements Output {
 
   write(text: string): void {
     // An answer in a pipe is data. All other text is for users and may contain untrusted names and messages.
-    this.#take(this.#fd === 2 || this.isTTY ? terminalText(text) : text);
+    const shown = this.#fd === 2 || this.isTTY ? terminalText(text) : text;
+    if (this.#pipeline === undefined)
+      this.#pipeline = isPipeline(process.env) && !this.file ? new PipelineText() : null;
+    this.#take(this.#pipeline?.inert(shown) ?? shown);
   }
 
   writeBytes(bytes: Uint8Array): void {
