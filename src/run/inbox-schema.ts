@@ -48,6 +48,8 @@ export const InboxEntry = z.discriminatedUnion("kind", [
     images: z.array(ImageRef).optional(),
     /** Of the sender: a message with a key that has arrived before is not taken again. */
     key: z.string().optional(),
+    /** Of the request with the key: another one with this key is refused. */
+    digest: z.string().optional(),
   }),
 ]);
 
@@ -64,7 +66,7 @@ export const InboxLine = z.discriminatedUnion("kind", [
     v: z.literal(SCHEMA_VERSION),
     ...NUMBERED,
     kind: z.literal("keys"),
-    keys: z.array(z.tuple([z.string(), z.number()])),
+    keys: z.array(z.tuple([z.string(), z.number()], z.string())),
   }),
 ]);
 

@@ -66,16 +66,21 @@ describe("a chat over the wire", () => {
       { pid, uuid, seq: 2 },
     ]);
     await client.waits(2);
-    expect(await send(client, "one", "other words")).toEqual({ pid, uuid, seq: 2 });
+    const refusal = (sent: Promise<unknown>) => sent.then(() => "taken", String);
+    expect(await refusal(send(client, "one", "other words"))).toContain("another message came with this key");
+    expect(await refusal(send(client, "", "x"))).toContain("key");
+    expect(await refusal(send(client, "k".repeat(129), "x"))).toContain("key");
     machine.killDaemon();
     await machine.daemon();
     using next = new ChatClient(machine);
+    expect(await refusal(send(next, "one", "other words"))).toContain("another message came with this key");
     expect(await send(next, "one")).toMatchObject({ seq: 2 });
     const { seq } = await send(next, "two");
     expect(seq).toBeGreaterThan(2);
     await until(() => recordOf(machine, uuid).result === "re: two", "its answer");
     await machine.ok(["suspend", uuid]);
     expect([await send(next, "one"), await send(next, "two")]).toMatchObject([{ seq: 2 }, { seq }]);
+    expect(await refusal(send(next, "two", "other words"))).toContain("another message came with this key");
     expect(model.requests.map(heard).at(-1)).toEqual(["hello", "one", "two"]);
   });
 

@@ -4,6 +4,7 @@ import { failedCheck } from "../../lib/check-attempts.ts";
 import { type ImageRef, SyscallError } from "../../plugin/index.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import { recordedUnits } from "../../store/runs/recorded-units.ts";
+import type { MessageKey } from "../chat/chat-control.ts";
 import { storeImages } from "../conversation/messages.ts";
 import { namedError } from "../errors/kernel-errors.ts";
 import type { Process } from "../process/process.ts";
@@ -21,8 +22,8 @@ export interface ResumeOptions {
   input?: string;
   /** Images attached to it. */
   images?: readonly AttachedImage[];
-  /** The key by which its sender deduplicates it. */
-  key?: string;
+  /** By it, its sender deduplicates it. */
+  key?: MessageKey;
   /**
    * Makes a new run that begins with the steps of this one, up to `step` or all that are recorded; this one does not
    * change. `adopt`: this one is foreign, and only its conversation is taken over.
@@ -143,10 +144,10 @@ export class RunResumer {
     });
   }
 
-  async #notify(proc: Process, news: ResumeNews, images: ImageRef[] = [], key?: string): Promise<number> {
+  async #notify(proc: Process, news: ResumeNews, images: ImageRef[] = [], key?: MessageKey): Promise<number> {
     const ts = new Date(this.#parts.clock.now()).toISOString();
     const text = proc.secrets.hide(news.text);
-    const more = { ...(images.length > 0 && { images }), ...(key !== undefined && { key }) };
+    const more = { ...(images.length > 0 && { images }), ...key };
     const draft = news.kind === "input" ? { ...news, ...more } : news;
     const { seq } = await this.#parts.inboxes.put(proc, { ...draft, text, ts });
     return seq;

@@ -17,11 +17,17 @@ export interface Interrupted {
   put_back: number[];
 }
 
+/** What its sender calls a message, and the digest of its request. */
+export interface MessageKey {
+  key: string;
+  digest: string;
+}
+
 /** A message of the user for a live run. */
 export interface OutgoingMessage extends Pick<UserMessage, "text" | "when"> {
   images?: readonly AttachedImage[];
-  /** Deduplicates: a second message with the same key is dropped. */
-  key?: string;
+  /** Deduplicates: the same message with the same key is taken once. */
+  key?: MessageKey;
 }
 
 /** What a user asks of a live run: messages, an interruption, another model, a compaction, the end of a chat. */
@@ -52,7 +58,7 @@ export class ChatControl {
         text: proc.secrets.hide(text),
         ...(when === "after_answer" && { when }),
         ...(images.length > 0 && { images: await storeImages(proc.record, images) }),
-        ...(key !== undefined && { key }),
+        ...key,
       });
       const end = proc.stopped && (await proc.done);
       return { seq: entry.seq, suspended: end?.reason === "suspended" };

@@ -4,7 +4,7 @@ import { onceAborted } from "../../lib/cancellation.ts";
 import { SCHEMA_VERSION } from "../../lib/schema-version.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { UserMessage } from "../../run/live-event.ts";
-import type { InboxLog } from "../../store/runs/inbox-log.ts";
+import type { InboxLog, KeyedMessage } from "../../store/runs/inbox-log.ts";
 import type { InboxDraft, InboxEntry } from "../../store/runs/schema.ts";
 
 /** Maximum size of one entry. For longer text, the sender writes a file and sends its path. */
@@ -59,15 +59,17 @@ export class Inbox {
 
   /**
    * Writes an entry to disk, queues it and wakes the readers. Fails with EXHAUSTED if full, CLOSED after `close`. A message
-   * of the user with a key that has arrived before is not queued again, and gets the number of that one.
+   * of the user with a key that has arrived before is not queued again, and gets the number of that one; INVALID if it
+   * is another one.
    */
   async put(draft: InboxDraft): Promise<InboxEntry> {
-    const key = draft.kind === "input" ? draft.key : undefined;
-    if (key !== undefined) {
-      const twin = this.#arrivals.keys().find((one) => one.kind === "input" && one.key === key);
-      if (twin) await this.#arrivals.get(twin);
-      const seq = this.#log().numberOf(key);
-      if (seq !== undefined) return { v: SCHEMA_VERSION, seq, ...draft };
+    if (draft.kind === "input" && draft.key !== undefined) {
+      const { key, digest } = draft;
+      const twin = () => this.#arrivals.keys().find((one) => one.kind === "input" && one.key === key);
+      // Of several that wait for one whose write fails, one is written.
+      for (let first = twin(); first; first = twin()) await this.#arrivals.get(first);
+      const before = this.#log().keyed(key);
+      if (before) return { v: SCHEMA_VERSION, seq: requireSame(before, digest), ...draft };
     }
     if (this.#closed) throw this.#closed;
     const held = [...this.#queue, ...[...this.#lent.values()].flat(), ...this.#arrivals.keys()];
@@ -271,6 +273,15 @@ export class Inbox {
     const after = this.#queue.findLastIndex(({ seq }) => seq < entry.seq);
     this.#queue.splice(after + 1, 0, entry);
   }
+}
+
+/** Returns the number of the message that came with a key before; fails with INVALID if it was another one. */
+export function requireSame({ seq, digest }: KeyedMessage, now: string | undefined): number {
+  if (digest === now || digest === undefined || now === undefined) return seq;
+  throw new SyscallError(
+    "INVALID",
+    `key: another message came with this key before, as number ${seq}. Send this one with a key of its own.`,
+  );
 }
 
 /** A message of the user, as clients see it. */

@@ -1,6 +1,7 @@
 /** The method send_message: a message of the user to a run. */
 
 import { z } from "zod";
+import type { MessageKey } from "../../kernel/chat/chat-control.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
@@ -16,7 +17,7 @@ const SendMessageRequest = () =>
     files: z.array(z.string()).max(100).optional(),
     /** When the model gets it: with its next step (default), or when its present answer is complete. */
     when: z.enum(["next_step", "after_answer"]).optional(),
-    /** Of two messages with one key to a run, the second is not taken, and the answer has the `seq` of the first. */
+    /** A message that is sent again with its key is taken once: the answer has the `seq` of the first. */
     key: z.string().min(1).max(128).optional(),
     /** Used if the run is suspended, as in `resume`. */
     env: z.record(z.string(), z.string()).optional(),
@@ -38,10 +39,25 @@ export const sendMessage = method({
     const [folder] = attached.folders;
     if (folder !== undefined) throw isFolder(folder);
     const text = attached.text === undefined ? payload.text : `${payload.text}\n\n${attached.text}`;
-    const message = { text, when, images: attached.images, key };
+    const message = {
+      text,
+      when,
+      images: attached.images,
+      key: key === undefined ? undefined : keyOf(key, payload, unit),
+    };
     return deliverMessage(services, found, message, { env, attended, mayResume: unit === undefined });
   },
 });
+
+/** A program of a run uses up no key of its user. */
+function keyOf(
+  key: string,
+  { text, files = [], when }: Pick<z.infer<ReturnType<typeof SendMessageRequest>>, "text" | "files" | "when">,
+  unit: string | undefined,
+): MessageKey {
+  const digest = Bun.hash(JSON.stringify([text, files, when ?? "next_step"])).toString(36);
+  return { key: unit === undefined ? key : `${unit} ${key}`, digest };
+}
 
 /** A run must not speak to itself as its user, nor attach files that its rights do not cover. */
 function requireOther(unit: string, uuid: string, files: readonly string[] = []): void {

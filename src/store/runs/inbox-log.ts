@@ -15,14 +15,20 @@ const SPENT_BYTES = 256 * 1024;
 /** Keys that are remembered: the newest ones. */
 const MAX_KEYS = 256;
 
+/** A message that came with a key: its number, and the digest of its request. */
+export interface KeyedMessage {
+  seq: number;
+  digest?: string;
+}
+
 /** The entries of an inbox that no record acknowledges, and what continues it. */
 export interface InboxState {
   /** The highest number assigned so far. No number is assigned twice. */
   last: number;
   /** In order of arrival. */
   unread: readonly InboxEntry[];
-  /** The numbers of messages that came with a key. */
-  keys: ReadonlyMap<string, number>;
+  /** The messages that came with a key. */
+  keys: ReadonlyMap<string, KeyedMessage>;
   /** Bytes of acknowledged lines in the file. */
   spentBytes: number;
 }
@@ -67,14 +73,14 @@ export class InboxLog {
   /** Bytes of acknowledged lines in the file. */
   #spentBytes: number;
   /** Made with the first key: most messages have none. */
-  #keys: BoundedMap<string, number> | undefined;
+  #keys: BoundedMap<string, KeyedMessage> | undefined;
 
   constructor(o: InboxLogOptions) {
     this.#o = o;
     this.#log = new AppendLog(join(o.dir, INBOX), `${INBOX} of run ${o.uuid}`, { fs: o.fs });
     this.#last = o.rest?.last ?? 0;
     this.#spentBytes = o.rest?.spentBytes ?? 0;
-    for (const [key, seq] of o.rest?.keys ?? []) this.#remember(key, seq);
+    for (const [key, message] of o.rest?.keys ?? []) this.#remember(key, message);
     for (const entry of o.rest?.unread ?? []) this.#unread.set(entry.seq, o.seal(JSON.stringify(entry)));
   }
 
@@ -82,18 +88,18 @@ export class InboxLog {
   async add(draft: InboxDraft): Promise<InboxEntry> {
     const entry: InboxEntry = { v: SCHEMA_VERSION, seq: ++this.#last, ...draft };
     await this.#pend({ seq: entry.seq, record: entry });
-    if (entry.kind === "input" && entry.key !== undefined) this.#remember(entry.key, entry.seq);
+    if (entry.kind === "input" && entry.key !== undefined) this.#remember(entry.key, entry);
     return entry;
   }
 
-  /** The number of the message that came with this key; undefined if none did. */
-  numberOf(key: string): number | undefined {
+  /** The message that came with this key; undefined if none did. */
+  keyed(key: string): KeyedMessage | undefined {
     return this.#keys?.get(key);
   }
 
-  #remember(key: string, seq: number): void {
+  #remember(key: string, { seq, digest }: KeyedMessage): void {
     this.#keys ??= new BoundedMap(MAX_KEYS);
-    this.#keys.set(key, seq);
+    this.#keys.set(key, { seq, digest });
   }
 
   async #pend(pending: Omit<Pending, "done">): Promise<void> {
@@ -179,8 +185,10 @@ export class InboxLog {
     const unread = [...this.#unread];
     const lines = unread.map(([, line]) => line);
     const { seal, fs } = this.#o;
-    if (this.#keys)
-      lines.unshift(seal(JSON.stringify({ v: SCHEMA_VERSION, kind: "keys", keys: [...this.#keys] })));
+    if (this.#keys) {
+      const keys = [...this.#keys].map(([key, { seq, digest }]) => [key, seq, ...(digest ? [digest] : [])]);
+      lines.unshift(seal(JSON.stringify({ v: SCHEMA_VERSION, kind: "keys", keys })));
+    }
     await replaceDocument(this.#log.path, lines.map((line) => `${line}\n`).join(""), fs);
     // Some may have been acknowledged during the rewrite.
     const spent = unread.filter(([seq]) => !this.#unread.has(seq));
@@ -222,7 +230,7 @@ export function unreadMessages(
   };
 }
 
-function keysOf(line: InboxLine): [string, number][] {
-  if (line.kind === "keys") return line.keys;
-  return line.kind === "input" && line.key !== undefined ? [[line.key, line.seq]] : [];
+function keysOf(line: InboxLine): [string, KeyedMessage][] {
+  if (line.kind === "keys") return line.keys.map(([key, seq, digest]) => [key, { seq, digest }]);
+  return line.kind === "input" && line.key !== undefined ? [[line.key, line]] : [];
 }

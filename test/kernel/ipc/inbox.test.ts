@@ -6,6 +6,7 @@ import { entriesOf } from "../../../src/kernel/events/log-entry.ts";
 import { Inbox } from "../../../src/kernel/ipc/inbox.ts";
 import { inboxText } from "../../../src/kernel/ipc/inboxes.ts";
 import type { LLMEvent, LLMRequest } from "../../../src/plugin/index.ts";
+import { type FsPort, realFs } from "../../../src/store/files/fs-port.ts";
 import { RunStore } from "../../../src/store/runs/run-store.ts";
 import type { InboxEntry } from "../../../src/store/runs/schema.ts";
 import { codeOf } from "../../support/failure.ts";
@@ -371,10 +372,10 @@ describe("SendMessage", () => {
 });
 
 describe("an inbox", () => {
-  function inbox(): Inbox {
+  function inbox(fs?: FsPort): Inbox {
     const dir = mkdtempSync(join(tmpdir(), "rnix-inbox-"));
     onTestFinished(() => rmSync(dir, { recursive: true }));
-    const record = new RunStore(dir).create(Bun.randomUUIDv7());
+    const record = new RunStore(dir, fs).create(Bun.randomUUIDv7());
     return new Inbox(1, () => record.inbox);
   }
   const message = (data: string) =>
@@ -392,6 +393,22 @@ describe("an inbox", () => {
     expect(box.settle("call", false)).toEqual([]);
     expect(box.take().map(({ seq }) => seq)).toEqual([1, 2, 3, 4]);
     expect(box.settle("call", true)).toEqual([]);
+  });
+
+  test("takes one of the messages with a key that wait while the write of the first one fails", async () => {
+    let opened = 0;
+    const open: FsPort["open"] = (path, mode) => {
+      if (path.endsWith("inbox.jsonl") && ++opened === 1)
+        throw Object.assign(new Error("full"), { code: "ENOSPC" });
+      return realFs.open(path, mode);
+    };
+    const box = inbox({ ...realFs, open });
+    const input = { kind: "input", ts: "t", text: "a", key: "k", digest: "d" } as const;
+    const [first, ...others] = await Promise.allSettled(Array.from({ length: 4 }, () => box.put(input)));
+    expect(first?.status).toBe("rejected");
+    expect(others.every(({ status }) => status === "fulfilled")).toBe(true);
+    expect(box.inputs).toHaveLength(1);
+    expect(await codeOf(() => box.put({ ...input, digest: "other" }))).toBe("INVALID");
   });
 
   test("gives what is taken back to a waiting receiver", async () => {

@@ -106,18 +106,24 @@ describe("the inbox of a run", () => {
   test("remembers the keys of messages, also when they were read and the file was rewritten", async () => {
     const { store, writer } = newRun();
     writer.info(procInfo({ uuid: UUID }));
-    const input = (key: string, text = "a"): InboxDraft => ({ kind: "input", ts: TS, text, key });
+    const input = (key: string, text = "a"): InboxDraft => ({
+      kind: "input",
+      ts: TS,
+      text,
+      key,
+      digest: "d",
+    });
     await writer.inbox.add(input("k1", "x".repeat(300 * 1024)));
     writer.step({ ...stepRecord(1), inbox: [1] });
     await writer.inbox.add(input("k2"));
     writer.step({ ...stepRecord(2), inbox: [2] });
-    expect(writer.inbox.numberOf("k1")).toBe(1);
+    expect(writer.inbox.keyed("k1")).toEqual({ seq: 1, digest: "d" });
     await writer.close();
     const again = await store.reopen(UUID);
-    expect(["k1", "k2", "k3"].map((key) => again.inbox.numberOf(key))).toEqual([1, 2, undefined]);
+    expect(["k1", "k2", "k3"].map((key) => again.inbox.keyed(key)?.seq)).toEqual([1, 2, undefined]);
     await again.close();
     const { keys, unread, last } = await store.inbox(UUID);
-    expect([keys.get("k1"), keys.get("k2"), unread, last]).toEqual([1, 2, [], 2]);
+    expect([keys.get("k1"), keys.get("k2")?.seq, unread, last]).toEqual([{ seq: 1, digest: "d" }, 2, [], 2]);
   });
 
   test("torn at any byte keeps the entries before the tear, and accepts more", async () => {

@@ -1,6 +1,7 @@
 /** Brings a message of the user to a run: into its inbox, or by resuming it. */
 
 import type { OutgoingMessage } from "../../../kernel/chat/chat-control.ts";
+import { requireSame } from "../../../kernel/ipc/inbox.ts";
 import type { ProcInfo } from "../../../kernel/types.ts";
 import { SyscallError } from "../../../plugin/index.ts";
 import { refOf } from "../../../protocol/fields.ts";
@@ -65,8 +66,9 @@ async function byResume(
   sender: Sender,
 ): Promise<ProcRef & { seq: number }> {
   const { keys, unread } = await run.records.inbox(info.uuid);
-  const before = message.key === undefined ? undefined : keys.get(message.key);
-  if (before !== undefined) {
+  const keyed = message.key && keys.get(message.key.key);
+  if (keyed) {
+    const before = requireSame(keyed, message.key?.digest);
     const waits = sender.mayResume && unread.some(({ seq }) => seq === before);
     const { pid } = waits ? await resume(services, info, undefined, sender) : info;
     return { pid, uuid: info.uuid, seq: before };
