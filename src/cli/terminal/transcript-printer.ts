@@ -52,7 +52,8 @@ export class TranscriptPrinter {
         break;
       case "retried": {
         const times = plural(change.attempts, "attempt");
-        const text = `${times} failed before the model answered: ${change.message}`;
+        const before = change.isAnswered ? " before the model answered" : "";
+        const text = `${times} failed${before}: ${change.message}`;
         this.#block({ kind: "note", text, tone: "quiet" });
         break;
       }

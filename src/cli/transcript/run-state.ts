@@ -207,8 +207,11 @@ export class RunState {
 
   /** The changes for what ends when the run begins this activity. */
   #over(kind: Activity["kind"], now: number): Change[] {
-    // The turn is over.
-    if (kind === "input") return this.#settle(now);
+    // The turn is over, and with it the attempts.
+    if (kind === "input") {
+      this.retry = null;
+      return this.#settle(now);
+    }
     // The text of the model is over, also before its log entry.
     return AFTER_ANSWER.has(kind) ? [...this.#endThought(now), ...this.#endAnswer()] : [];
   }
@@ -225,9 +228,10 @@ export class RunState {
 
   #retried(payload: Extract<ProgressPayload, { event: "retry" }>, now: number): Change[] {
     const lost: Change[] = this.isAnswering ? [{ type: "answer_lost" }] : [];
+    // The text of an earlier step stays the run's last one.
+    if (this.isAnswering) this.#answer = "";
     this.isAnswering = false;
     this.thought = null;
-    this.#answer = "";
     this.#failedAttempts = payload.attempt;
     this.retry = {
       attempt: payload.attempt,
@@ -238,12 +242,12 @@ export class RunState {
     return [...lost, { type: "retry", retry: payload }];
   }
 
-  /** The model answers again: the failed attempts become one line. */
-  #answered(): Change[] {
+  /** The model answers again, or the run ends: the failed attempts become one line. */
+  #answered(isAnswered = true): Change[] {
     const { retry } = this;
     if (retry === null) return [];
     this.retry = null;
-    return [{ type: "retried", attempts: this.#failedAttempts, message: retry.message }];
+    return [{ type: "retried", attempts: this.#failedAttempts, message: retry.message, isAnswered }];
   }
 
   #reasoning({ step, text }: { step: number; text: string }, now: number): Change[] {
@@ -324,6 +328,8 @@ export class RunState {
     this.children.clear();
     this.checklists.clear();
     this.activity = null;
+    // The error of the model is the run's own.
+    if (receipt.exit_reason !== "llm_error") done.push(...this.#answered(false));
     this.retry = null;
     this.receipt = receipt;
     this.tokens = receipt.tokens_used;

@@ -50,8 +50,8 @@ export type Change =
       used: { tokens: number; costUsd: number | null } | null;
     }
   | { type: "retry"; retry: Retry }
-  /** The model answers after failed attempts, of which `message` names the last failure. */
-  | { type: "retried"; attempts: number; message: string };
+  /** The model answers after failed attempts, or the run ends between them. `message`: the last failure. */
+  | { type: "retried"; attempts: number; message: string; isAnswered: boolean };
 
 export type Retry = Extract<ProgressPayload, { event: "retry" }>;
 

@@ -175,6 +175,20 @@ describe("the transcript of a run", () => {
     ]);
   });
 
+  test("a run suspended between attempts names why, and repeats no text of an earlier step", () => {
+    const suspended = complete({ result: "First.", exit_code: 75, exit_reason: "suspended" });
+    expect(play([delta(1, "First."), step(2), retry(1), retry(2), suspended])).toEqual([
+      "answer First.",
+      "answer_end",
+      "retried 2: OpenAI answered 529: overloaded",
+      "end",
+    ]);
+  });
+
+  test("attempts of an interrupted turn are not counted for the next one", () => {
+    expect(play([retry(1), activity("input", "waits"), delta(2, "Next.")])).toEqual(["answer Next."]);
+  });
+
   test("shows calls that the end of the run cut off", () => {
     expect(play([started(BASH), complete({ result: null, exit_code: 130, exit_reason: "killed" })])).toEqual([
       "call Bash cancelled",
