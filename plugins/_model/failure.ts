@@ -99,7 +99,7 @@ function adviceFor(kind: FailureKind, blame: Blame): string | undefined {
     case REFUSED:
       return `Check ${blame.keyVariable}`;
     case UNKNOWN_MODEL:
-      return `Check the model's name, "${blame.model}", and the address, ${blame.url} (${blame.urlVariable})`;
+      return `Check the model's name, "${blame.model}" (rnix models lists them), and the address, ${blame.url} (${blame.urlVariable})`;
     case TOO_LONG:
       return "The conversation is longer than the model takes: choose a model with a larger window";
     case NO_CREDIT:
