@@ -407,6 +407,19 @@ describe("a panel", () => {
     expect([made.key("\r"), sent]).toEqual([true, [["a1", [{ choices: ["no"] }]]]]);
   });
 
+  test.each([
+    ["words for a model's question", question({}), "Maria DB", "Maria DB"],
+    ["a reason", permission(), "n\tnot on main", "not on main"],
+    ["an edited rule", permission(), "a\t *", ""],
+  ])("%s, typed while another terminal answers", (_, ask, keys, typed) => {
+    const { made, clock } = panel();
+    made.ask(ask);
+    clock.now += 2_000;
+    for (const key of keys.match(/\x1b\[B|./gs) ?? []) made.key(key);
+    made.over({ ...ask, verdict: "answered", by: "user" });
+    expect(clock.typed).toBe(typed);
+  });
+
   test("a letter does not select an option of the next question", () => {
     const { made, sent, clock } = panel();
     made.ask(permission());

@@ -59,6 +59,11 @@ export function questionPaste(ask: AskUser, state: QuestionState, text: string):
   return question.isPermission ? null : ownWords(question, state, line);
 }
 
+/** What the person has typed in own words: an answer, a reason or an instruction. */
+export function wordsOf(ask: AskUser, state: QuestionState): string {
+  return questionOf(ask, state).adds(state.selected) === "rules" ? "" : (state.text ?? "");
+}
+
 /** One character that could be part of a text. */
 export function isPrintable(data: string): boolean {
   return /^[^\p{Cc}]/u.test(data);

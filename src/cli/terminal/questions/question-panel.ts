@@ -16,6 +16,7 @@ import {
   questionKey,
   questionPaste,
   questionView,
+  wordsOf,
 } from "./question-block.ts";
 
 /** A new question ignores keys for this time, and so does a question after a character that was typed elsewhere. */
@@ -94,10 +95,13 @@ export class QuestionPanel {
     const at = this.#queue.findIndex((one) => one.request_id === request_id);
     if (at < 0) return false;
     const isSeen = verdict === "answered" || verdict === "no" || (verdict === "yes" && !text);
-    const isShown = at === 0 && this.#shown.isSent && isSeen;
-    this.#queue.splice(at, 1);
-    if (at === 0) this.#shown = this.#fresh();
-    return isShown;
+    const { isSent, state } = this.#shown;
+    const [ask] = this.#queue.splice(at, 1);
+    if (at > 0) return false;
+    this.#shown = this.#fresh();
+    // Answered elsewhere, or too late: the words that were typed for it begin a message.
+    if (ask && state && !isSent) for (const key of wordsOf(ask, state)) this.#ports.type(key);
+    return isSent && isSeen;
   }
 
   /** Returns whether the question has taken the key. */
