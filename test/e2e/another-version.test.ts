@@ -150,6 +150,20 @@ describe("the daemon of another version is replaced", () => {
     expect((await agreeing.done).code).toBe(0);
     await expectHandedOver(machine, before);
   });
+
+  test("by a yes in a conversation, whose line takes keys again", async () => {
+    await using machine = new Machine();
+    const before = await atWork(machine);
+    const chat = machine.startAtTerminal(["chat"]);
+    await until(() => chat.screen.includes("[y/N]"), "the question");
+    chat.type("y\r");
+    await until(() => !isAlive(before.pid), "the end of the other daemon");
+    await expectHandedOver(machine, before);
+    const after = (): string => chat.screen.split("[y/N]").pop() ?? "";
+    await until(() => after().includes("a message"), "the input line");
+    chat.type("\x04");
+    expect((await chat.done).code).toBe(0);
+  });
 });
 
 /** How a command of one version ends where a daemon of another one runs. */

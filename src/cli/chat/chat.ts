@@ -68,7 +68,7 @@ export class Chat implements ChatActions {
     this.look = parts.look;
     this.names = parts.names;
     this.options = parts.options;
-    this.link = new Link(parts.io);
+    this.link = new Link(parts.io, (work) => parts.screen.suspendFor(work));
     const print = (text: string): void => this.print(text);
     const { folders } = parts;
     const { cwd = this.io.cwd, trust } = this.options;

@@ -3,7 +3,7 @@
 import { SyscallError } from "../../plugin/index.ts";
 import type { ProcRef, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Answers, Payload, PlainMethod } from "../../server/methods/method-table.ts";
-import { environment, type Io, type Session, type Wire } from "../io.ts";
+import { type ConnectOptions, environment, type Io, type Session, type Wire } from "../io.ts";
 import { isLostConnection, withReconnects } from "../run/follow.ts";
 import type { LogEntry } from "../transcript/transcript.ts";
 
@@ -28,12 +28,15 @@ export interface Followed {
 
 export class Link {
   readonly #io: Io;
+  readonly #question: ConnectOptions["question"];
   #session: Promise<Session> | null = null;
   #wire: Wire | null = null;
   readonly #sessions = new Set<Session>();
 
-  constructor(io: Io) {
+  /** `question` gives the terminal to a question that comes up while it connects. */
+  constructor(io: Io, question: ConnectOptions["question"]) {
     this.#io = io;
+    this.#question = question;
   }
 
   /** Sends a request. A connection that was lost since the last request is replaced. */
@@ -110,7 +113,7 @@ export class Link {
   }
 
   async #open(): Promise<Session> {
-    const session = await this.#io.session();
+    const session = await this.#io.session({ question: this.#question });
     if (session === null) throw new SyscallError("UNAVAILABLE", "no daemon runs and none could be started");
     this.#sessions.add(session);
     return session;
@@ -118,7 +121,7 @@ export class Link {
 
   /** null when no daemon runs: a new one would not have the run. */
   async #reconnect(uuid: string, after?: number): Promise<RunStream | null> {
-    const session = await this.#io.session({ onlyRunning: true });
+    const session = await this.#io.session({ onlyRunning: true, question: this.#question });
     if (session === null) return null;
     this.#sessions.add(session);
     this.#session = Promise.resolve(session);
