@@ -1,5 +1,6 @@
 /** Errors as they cross the border of a plugin's process, and as text. */
 
+import { existsSync } from "node:fs";
 import { detailOf } from "../../lib/error-detail.ts";
 import { type Code, SyscallError, type SyscallErrorDetail } from "../index.ts";
 
@@ -90,6 +91,8 @@ function placeOf(error: ErrorLike): SourcePosition | undefined {
   for (const line of error.stack?.split("\n") ?? []) {
     const frame = /\(?(?:file:\/\/)?(\/[^()]+?):(\d+):(\d+)\)?$/.exec(line);
     if (!frame?.[1] || frame[1].startsWith("/$bunfs/") || frame[1].startsWith(import.meta.dir)) continue;
+    // The binary's source map names Rnix's own files as if `src` were the root.
+    if (!existsSync(frame[1])) continue;
     return { file: frame[1], line: Number(frame[2]), column: Number(frame[3]) };
   }
   return undefined;

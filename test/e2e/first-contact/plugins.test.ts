@@ -68,6 +68,14 @@ test("a plugin may have any extension of JavaScript; what is not loaded is named
   }
 });
 
+test("an import that does not exist is named, and no file of Rnix", async () => {
+  await using machine = new Machine();
+  machine.write(".rnix/plugins/bad.ts", WORDS.replaceAll("defineTool", "defineTools"));
+  const { code, stdout } = await machine.run(["plugins", "check", ".rnix/plugins/bad.ts", "--run", "--yes"]);
+  expect(code).toBe(1);
+  expect(stdout).toMatch(/^error +SyntaxError: Export named 'defineTools' not found/m);
+});
+
 test("a syntax error shows the source line with a caret", async () => {
   await using machine = new Machine();
   const file = machine.write(".rnix/plugins/bad.ts", 'import "rnix/plugin";\n\n\texport default {{;\n');
