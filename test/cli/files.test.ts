@@ -468,6 +468,6 @@ describe("rnix doctor", () => {
       answers: { ...answers, list_providers: { providers: [], diagnostics: [] } },
     });
     expect(code).toBe(1);
-    expect(out).toContain("export ANTHROPIC_API_KEY");
+    expect(out).toContain("rnix setup, or export ANTHROPIC_API_KEY");
   });
 });

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { join } from "node:path";
 import { z } from "zod";
 import { Machine } from "./support/machine.ts";
 import { says } from "./support/scenes.ts";
@@ -63,6 +64,17 @@ test("the commands that set up a project do what they print, and rnix doctor fin
   const doctor = await machine.run(["doctor", "--json"]);
   expect(doctor.code).toBe(0);
   expect(JSON.parse(doctor.stdout)).toMatchObject({ ok: true });
+});
+
+test("a default provider that does not exist is named, also by rnix doctor, and a broken file once", async () => {
+  await using machine = await Machine.playing({ "": [says("OK")] });
+  machine.write(".rnix/agents/mine/agent.yaml", "name: mine\ndescription: Mine\nwhat: it is\n");
+  const why = 'There is no provider "opnai". Did you mean "openai"?';
+  const env = { RNIX_PROVIDER: "opnai" };
+  expect((await machine.run(["providers"], { env })).stderr).toStartWith(`note: ${why}`);
+  expect((await machine.run(["doctor"], { env })).stdout).toContain(`providers: ${why}`);
+  const file = join(machine.project, ".rnix/agents/mine/agent.yaml");
+  expect((await machine.run(["agents"])).stderr).toStartWith(`not loaded: ${file}:3:1: unknown key`);
 });
 
 test("version, help and completions leave nothing behind", async () => {

@@ -34,7 +34,7 @@ test("without a provider, a key or an answer the table of known models is there"
   const none = await machine.run(["models"]);
   expect(none.code).toBe(0);
   expect(none.stdout).toMatch(/\nclaude-sonnet-5-5 +anthropic +1M +\$2 +\$0\.1 +\$10\n/);
-  expect(none.stderr).toContain("No provider can be used here yet");
+  expect(none.stderr).toContain("There is no default model here");
 
   const refused = await machine.model({ turns: [], key: "another" });
   const out = await machine.run(["models", "--provider", "openai"]);

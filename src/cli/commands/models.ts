@@ -41,7 +41,7 @@ export default defineCommand({
       }
       const why =
         chosen === null
-          ? "No provider can be used here yet: rnix setup sets one up, rnix providers says what is missing."
+          ? "There is no default model here: rnix providers says what is missing, rnix setup sets a provider up."
           : `* the default here: ${chosen.model} of ${chosen.provider} (${chosen.because}). USD per million tokens.`;
       const code = printCatalog(
         io,

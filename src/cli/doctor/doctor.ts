@@ -166,7 +166,8 @@ async function providers(io: Io): Promise<Finding> {
     const chosen = providers.find((provider) => provider.chosen);
     const [broken] = diagnostics;
     if (broken !== undefined) {
-      return { name: "providers", state: "bad", text: broken.message, advice: `correct ${broken.path}` };
+      const advice = broken.path === "" ? "rnix providers shows the details" : `correct ${broken.path}`;
+      return { name: "providers", state: "bad", text: broken.message, advice };
     }
     if (chosen === undefined) {
       return {
@@ -174,7 +175,7 @@ async function providers(io: Io): Promise<Finding> {
         state: "bad",
         text: "none can be used here",
         advice:
-          "export ANTHROPIC_API_KEY=… or OPENAI_API_KEY=…; rnix providers shows the details, rnix demo needs no key",
+          "rnix setup, or export ANTHROPIC_API_KEY=… or OPENAI_API_KEY=…; rnix providers shows the details, rnix demo needs no key",
       };
     }
     const text = `${chosen.name} (${chosen.because}) is the default; usable: ${usable.join(", ")}`;

@@ -23,10 +23,16 @@ export function printCatalog<Row>(
   columns: readonly Column<Row>[],
   o: ListOptions,
 ): number {
-  for (const { path, message } of o.diagnostics ?? []) io.stderr.write(`not loaded: ${path}: ${message}\n`);
+  for (const one of o.diagnostics ?? []) io.stderr.write(`${problemLine(one)}\n`);
   if (rows.length === 0 && o.empty !== undefined && !o.json) {
     io.stderr.write(`${o.empty}\n`);
     return EXIT.ok;
   }
   return print(io, o, o.answer ?? rows, (style) => table(rows, columns, io.stdout, style));
+}
+
+/** A message with a position in the file begins with its path. */
+function problemLine({ path, message }: Diagnostic): string {
+  if (path === "") return `note: ${message}`;
+  return message.startsWith(path) ? `not loaded: ${message}` : `not loaded: ${path}: ${message}`;
 }

@@ -11,12 +11,18 @@ interface ProbeOptions {
   /** Asks the model; fails as a run would. null: probes nothing. */
   probe: ((choice: ProviderChoice) => Promise<unknown>) | null;
   clock: Clock;
+  /** Why none is chosen, although one can be used. */
+  warn(message: string): void;
 }
 
 /** The providers, the chosen one marked. Each usable one is probed. */
 export async function listProviders(request: ProviderRequest, o: ProbeOptions): Promise<ProviderWire[]> {
-  const chosen = await choiceOf(request);
+  let why = "";
+  const chosen = await choiceOf(request, (message) => {
+    why = message;
+  });
   const lines = await describeProviders(request);
+  if (why !== "" && lines.some(({ problem, plays }) => problem === null && !plays)) o.warn(why);
   return Promise.all(
     lines.map(async (line) => {
       const wire = providerWire(line, chosen);
@@ -46,13 +52,17 @@ async function probed(
   }
 }
 
-/** null: a spawn without a provider would find none. */
-export async function choiceOf(request: ProviderRequest): Promise<ProviderChoice | null> {
+/** null: a spawn without a provider would fail, for the reason that `failed` gets. */
+export async function choiceOf(
+  request: ProviderRequest,
+  failed?: (message: string) => void,
+): Promise<ProviderChoice | null> {
   try {
     return await resolveProvider(request);
   } catch (error) {
-    if (error instanceof SyscallError) return null;
-    throw error;
+    if (!(error instanceof SyscallError)) throw error;
+    failed?.(error.message);
+    return null;
   }
 }
 

@@ -190,7 +190,7 @@ export class ProjectCatalog {
       const one = (choice: ProviderChoice) => probe(choice, devices, place, this.#ports);
       const { clock } = this.#ports;
       const listed = lists ? this.#lister(devices, place, LIST_WAIT_MS) : undefined;
-      const providers = await listProviders({ ...request, listed }, { probe: ask ? one : null, clock });
+      const providers = await listProviders({ ...request, listed }, { probe: ask ? one : null, clock, warn });
       return { providers, diagnostics };
     });
   }
