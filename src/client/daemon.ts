@@ -93,7 +93,7 @@ async function dial(o: DaemonOptions): Promise<{ client: Client; pong: PingPaylo
 
 /** Whether the daemon's process has ended, including its cleanup. */
 export async function hasEnded(pid: number): Promise<boolean> {
-  const { processTable } = await import("../os/this-system.ts");
+  const { processTable } = await import("../os/process-table.ts");
   const found = await processTable().find(pid);
   return found === null || found.zombie;
 }

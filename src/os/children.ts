@@ -1,9 +1,9 @@
 /** Starts and ends all programs of a kernel. */
 
 import { isAbsolute, join } from "node:path";
+import { type Lazy, lazy } from "../lib/caches.ts";
 import { type Clock, realClock } from "../lib/clock.ts";
 import { messageOf } from "../lib/error-detail.ts";
-import { type Lazy, lazy } from "../lib/lazy.ts";
 import type { ProgramChannel } from "../lib/program-channel.ts";
 import { type Child, type ExecRequest, SyscallError } from "../plugin/index.ts";
 import type { AdoptedUnit, UnitTrace } from "./adopted-unit.ts";
@@ -11,13 +11,12 @@ import { PLUGIN_ENV, residentBytes } from "./channel.ts";
 import { couldNotEnd } from "./end-processes.ts";
 import { killMarked } from "./kill-marked.ts";
 import { Ledger } from "./ledger.ts";
-import { readCommand } from "./linux-table.ts";
 import { leaders, Orphans } from "./orphans.ts";
 import { Output, outputName, type Redactor } from "./output.ts";
 import { outputKeeper } from "./output-keeper.ts";
 import type { OwnProgram } from "./own-program.ts";
 import { ownerOfProcess, type ProcessOwner } from "./process-owner.ts";
-import { COOKIE, type ProcessTable } from "./process-table.ts";
+import { COOKIE, type ProcessTable, processTable, readCommand } from "./process-table.ts";
 import { isSubreaper, type ProcessTag, tagOf, withTag } from "./process-tag.ts";
 import {
   exitInside,
@@ -30,7 +29,6 @@ import { RunningChild, SharedChildren } from "./running-child.ts";
 import { signal } from "./signal.ts";
 import { type Spawned, type SpawnRequest, spawn } from "./spawn.ts";
 import type { Starter, Starters } from "./starter.ts";
-import { processTable } from "./this-system.ts";
 
 export { becomeSubreaper, leaveSubreaper } from "./process-tag.ts";
 

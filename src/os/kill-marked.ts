@@ -1,9 +1,8 @@
 /** Finds and kills processes by their mark. */
 
 import { readdirSync } from "node:fs";
-import { readStat } from "./linux-table.ts";
 import { holdsKernel } from "./process-owner.ts";
-import type { Process } from "./process-table.ts";
+import { type Process, readStat } from "./process-table.ts";
 import { type ProcessTag, readTag } from "./process-tag.ts";
 import { killRepeatedly, signal } from "./signal.ts";
 

@@ -4,8 +4,7 @@ import { readFileSync } from "node:fs";
 import { realClock, type Timer } from "../lib/clock.ts";
 import { countdown, endProcesses } from "./end-processes.ts";
 import { libc } from "./libc.ts";
-import { readCookie, readStat } from "./linux-table.ts";
-import type { Process, ProcessTable } from "./process-table.ts";
+import { type Process, type ProcessTable, readCookie, readStat } from "./process-table.ts";
 import { CHILDREN, isSubreaper, ownsEveryOrphan, type ProcessTag, readTagOf } from "./process-tag.ts";
 import { killRepeatedly, signal } from "./signal.ts";
 

@@ -2,8 +2,7 @@
 
 import { readdirSync, readlinkSync } from "node:fs";
 import { errnoOf } from "../lib/error-detail.ts";
-import { readLink, readStat, readVariables } from "./linux-table.ts";
-import { COOKIE, type Process } from "./process-table.ts";
+import { COOKIE, type Process, readLink, readStat, readVariables } from "./process-table.ts";
 import { isLimited, KERNEL_LINK, type ProcessTag, readGivenMark, readTagOf } from "./process-tag.ts";
 
 /**

@@ -1,6 +1,8 @@
-/** The operating system's processes: what a process is, and how the processes of a program are found. */
+/** The process table of this system, and what identifies a program in it. */
 
-import type { ProcessTag } from "./process-tag.ts";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { type ProcessTag, readTag } from "./process-tag.ts";
 
 /** Identifies a process, even when its PID is reused later. */
 export interface Identity {
@@ -54,7 +56,7 @@ export async function isRunning(
 }
 
 /** Returns `found` with all descendants of its members. */
-export function withDescendants(found: Process[], all: Iterable<Process>): Process[] {
+function withDescendants(found: Process[], all: Iterable<Process>): Process[] {
   const pids = new Set(found.map((member) => member.pid));
   const rest = [...all];
   const members = [...found];
@@ -68,4 +70,266 @@ export function withDescendants(found: Process[], all: Iterable<Process>): Proce
     }
   }
   return members;
+}
+
+export const linuxTable: ProcessTable = {
+  async find(pid) {
+    return readStat(pid);
+  },
+  members(traces) {
+    return new Promise((resolve, reject) => {
+      requests.push({ traces, resolve, reject });
+      if (!scanning) void scanAll();
+    });
+  },
+  boot() {
+    boot ??= readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim();
+    return boot;
+  },
+};
+
+type Members = Map<string, Process[]>;
+
+interface Request {
+  traces: readonly Trace[];
+  resolve(found: Members): void;
+  reject(error: unknown): void;
+}
+
+/** Coalesces requests: all callers during a scan share the next scan. */
+let requests: Request[] = [];
+let scanning = false;
+
+async function scanAll(): Promise<void> {
+  scanning = true;
+  while (requests.length > 0) {
+    const answered = requests;
+    requests = [];
+    try {
+      const found = await scan(answered.flatMap(({ traces }) => traces));
+      for (const { resolve } of answered) resolve(found);
+    } catch (error) {
+      for (const { reject } of answered) reject(error);
+    }
+  }
+  scanning = false;
+}
+
+async function scan(traces: readonly Trace[]): Promise<Members> {
+  const oldest = Math.min(...traces.map((trace) => Number(trace.leader?.start ?? 0)));
+  const all = new Map<number, Process>();
+  const found = new Map<string, Process[]>(traces.map((trace) => [trace.id, []]));
+  const traceOf = matcher(traces);
+  let pause = performance.now() + SLICE_MS;
+  for (const name of await readdir("/proc")) {
+    const pid = Number(name);
+    if (!(pid > 1) || pid === process.pid) continue;
+    if (performance.now() > pause) {
+      await new Promise((resolve) => setImmediate(resolve));
+      pause = performance.now() + SLICE_MS;
+    }
+    const row = readStat(pid);
+    // A process older than the program was not started by it.
+    if (!row || row.zombie || Number(row.start) < oldest) continue;
+    all.set(pid, row);
+    const trace = traceOf(row);
+    if (trace) found.get(trace.id)?.push(row);
+  }
+  for (const [id, members] of found) found.set(id, withDescendants(members, all.values()));
+  return found;
+}
+
+let boot: string | undefined;
+
+/** Maximum time that a scan blocks the thread before it yields. */
+const SLICE_MS = 2;
+
+type Matcher = (row: Process) => Trace | undefined;
+
+/** Attributes a process to a trace, by the cheapest sign first. */
+function matcher(traces: readonly Trace[]): Matcher {
+  const groups = new Map<number, Trace>();
+  const cookies = new Map<string, Trace>();
+  const marks = new Map<string, Trace>();
+  const pipes = new Map<string, Trace>();
+  for (const trace of traces) {
+    if (trace.leader && trace.leader.boot === linuxTable.boot()) groups.set(trace.leader.pid, trace);
+    cookies.set(trace.id, trace);
+    if (trace.mark) marks.set(trace.mark, trace);
+    for (const pipe of trace.pipes) pipes.set(pipe, trace);
+  }
+  return (row) => {
+    const hit =
+      ofGroup(groups.get(row.pgid)) ??
+      cookies.get(readCookie(row.pid) ?? "") ??
+      marks.get(readTag(row.pid) ?? "") ??
+      ofPipe(row.pid, pipes);
+    return hit && Number(row.start) >= Number(hit.leader?.start ?? 0) ? hit : undefined;
+  };
+}
+
+/** The group belongs to the program unless its number was reused by another leader. */
+function ofGroup(trace: Trace | undefined): Trace | undefined {
+  if (!trace?.leader) return undefined;
+  const leader = readStat(trace.leader.pid);
+  return leader && leader.start !== trace.leader.start ? undefined : trace;
+}
+
+export function readCookie(pid: number): string | undefined {
+  return readVariables(pid, [COOKIE])[0];
+}
+
+/** Returns the command line of a process for display; empty when it has ended. */
+export function readCommand(pid: number): string {
+  return (readProc(`/proc/${pid}/cmdline`) ?? "").replaceAll("\0", " ").trim().slice(0, COMMAND_CHARS);
+}
+
+const COMMAND_CHARS = 200;
+
+/** Reads variables of a process's initial environment, in their order; undefined when missing or not readable. */
+export function readVariables(pid: number, names: readonly string[]): (string | undefined)[] {
+  const environment = `\0${readProc(`/proc/${pid}/environ`) ?? ""}\0`;
+  return names.map((name) => {
+    const before = `\0${name}=`;
+    const at = environment.indexOf(before);
+    const from = at + before.length;
+    return at < 0 ? undefined : environment.slice(from, environment.indexOf("\0", from));
+  });
+}
+
+function ofPipe(pid: number, pipes: ReadonlyMap<string, Trace>): Trace | undefined {
+  if (pipes.size === 0) return undefined;
+  const folder = `/proc/${pid}/fd`;
+  let names: string[];
+  try {
+    names = readdirSync(folder);
+  } catch {
+    return undefined; // It has ended, or is another user's.
+  }
+  for (const name of names.slice(0, MAX_DESCRIPTORS)) {
+    const trace = pipes.get(readLink(`${folder}/${name}`) ?? "");
+    if (trace) return trace;
+  }
+  return undefined;
+}
+
+/** Maximum descriptors to read: a server may have thousands, and an inherited pipe is among the first. */
+const MAX_DESCRIPTORS = 256;
+
+/** Returns the target of a descriptor, such as "pipe:[123]"; null when it is closed. */
+export function readLink(path: string): string | null {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return null; // Closed meanwhile.
+  }
+}
+
+/** Returns null when there is no such process. */
+export function readStat(pid: number): Process | null {
+  const stat = readProc(`/proc/${pid}/stat`);
+  if (stat === null) return null;
+  // The name is in brackets and may contain any character: parse after the last bracket.
+  const [state, ppid, pgid, ...more] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const start = more[STARTTIME];
+  if (start === undefined) return null;
+  return { pid, ppid: Number(ppid), pgid: Number(pgid), start, zombie: state === "Z" || state === "X" };
+}
+
+/** Whether the process is stopped or has ended. */
+export function isStopped(pid: number): boolean {
+  const stat = readProc(`/proc/${pid}/stat`);
+  return stat === null || "TtZX".includes(stat.charAt(stat.lastIndexOf(")") + 2));
+}
+
+/** Field 22 of proc(5), counted from the one after pgrp. */
+const STARTTIME = 16;
+
+/** Returns null when the process has ended or is another user's. */
+export function readProc(path: string): string | null {
+  try {
+    return readFileSync(path, "latin1");
+  } catch {
+    return null;
+  }
+}
+
+export function processTable(): ProcessTable {
+  return process.platform === "linux" ? linuxTable : psTable(runPs);
+}
+
+async function runPs(argv: string[]): Promise<string> {
+  const env = { PATH: "/bin:/usr/bin", LC_ALL: "C" };
+  const proc = Bun.spawn(argv, { env, stdin: "ignore", stdout: "pipe", stderr: "ignore", timeout: PS_MS });
+  return new Response(proc.stdout).text();
+}
+
+const PS_MS = 5000;
+
+/** Runs `ps` and returns its output. `ps` exits with status 1 when it finds no process. */
+type RunPs = (argv: string[]) => Promise<string>;
+
+/** A program that clears its environment is not found. */
+export function psTable(run: RunPs): ProcessTable {
+  return {
+    async find(pid) {
+      const rows = parse(await run(["ps", "-o", COLUMNS, "-p", String(pid)]));
+      return rows[0]?.process ?? null;
+    },
+    async members(traces) {
+      const rows = parse(await run(WITH_ENVIRONMENT)).filter((row) => row.process.pid !== process.pid);
+      const living = rows.filter((row) => !row.process.zombie);
+      const all = living.map((row) => row.process);
+      return new Map(
+        traces.map((trace) => {
+          const leader = rows.find((row) => row.process.pid === trace.leader?.pid)?.process;
+          const found = living.filter((row) => isMember(row, trace, leader)).map((row) => row.process);
+          return [trace.id, withDescendants(found, all)];
+        }),
+      );
+    },
+    boot: () => "",
+  };
+}
+
+const COLUMNS = "pid=,ppid=,pgid=,stat=,lstart=";
+
+/** The BSDs print the environment with -E, the Linux one with the old "e". */
+const WITH_ENVIRONMENT =
+  process.platform === "darwin"
+    ? ["ps", "-A", "-E", "-ww", "-o", `${COLUMNS},command=`]
+    : ["ps", "axeww", "-o", `${COLUMNS},args=`];
+
+interface Row {
+  process: Process;
+  /** Command line and environment. */
+  command: string;
+}
+
+function isMember(row: Row, trace: Trace, leader: Process | undefined): boolean {
+  const recycled = leader !== undefined && leader.start !== trace.leader?.start;
+  if (trace.leader && row.process.pgid === trace.leader.pid && !recycled) return true;
+  return ` ${row.command} `.includes(` ${COOKIE}=${trace.id} `);
+}
+
+function parse(output: string): Row[] {
+  return output.split("\n").flatMap((line) => {
+    const match = /^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\S+)\s+(\S+\s+\S+\s+\S+\s+[\d:]+\s+\d{4})(?:\s+(.*))?$/.exec(
+      line,
+    );
+    if (!match) return [];
+    const [, pid, ppid, pgid, stat, start, command] = match;
+    return [
+      {
+        process: {
+          pid: Number(pid),
+          ppid: Number(ppid),
+          pgid: Number(pgid),
+          start: start ?? "",
+          zombie: stat?.startsWith("Z") ?? false,
+        },
+        command: command ?? "",
+      },
+    ];
+  });
 }

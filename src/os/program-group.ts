@@ -6,7 +6,7 @@ import { constants, totalmem } from "node:os";
 import { dirname, join } from "node:path";
 import { errnoOf } from "../lib/error-detail.ts";
 import { libc } from "./libc.ts";
-import { isStopped, readProc } from "./linux-table.ts";
+import { isStopped, readProc } from "./process-table.ts";
 import { signal, terminate } from "./signal.ts";
 
 export interface ProgramLimits {

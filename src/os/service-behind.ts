@@ -1,7 +1,7 @@
 /** Finds programs that a service starts at the request of any program, without a user who types. */
 
 import { existsSync, statSync } from "node:fs";
-import { readProc } from "./linux-table.ts";
+import { readProc } from "./process-table.ts";
 
 /**
  * Any program of the user can have these start another one: `tmux run-shell`, `screen -X`, `at`, a line of a crontab, a

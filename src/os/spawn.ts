@@ -6,7 +6,7 @@ import { errnoOf } from "../lib/error-detail.ts";
 import { type Data, type ExecRequest, SyscallError } from "../plugin/index.ts";
 import { type Channel, openChannel } from "./channel.ts";
 import { libc } from "./libc.ts";
-import { readLink } from "./linux-table.ts";
+import { readLink } from "./process-table.ts";
 import { type Exit, exitOf, settles } from "./signal.ts";
 import { spawnError } from "./spawn-error.ts";
 

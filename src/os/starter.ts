@@ -2,9 +2,8 @@
 
 import { closeSync } from "node:fs";
 import { SyscallError } from "../plugin/index.ts";
-
-import { isStopped } from "./linux-table.ts";
 import { sendDescriptors, socketPair } from "./pass-descriptors.ts";
+import { isStopped } from "./process-table.ts";
 import { childrenOf, insideNumber } from "./program-group.ts";
 import type { RunningChild } from "./running-child.ts";
 import { type Exit, settles, signal } from "./signal.ts";

@@ -8,9 +8,8 @@ import { SyscallError } from "../plugin/index.ts";
 import { countdown, endProcesses } from "./end-processes.ts";
 import { killMarked, markedProcesses } from "./kill-marked.ts";
 import { LEDGER_SUFFIX, LEDGER_VERSION, LedgerHeader, LedgerLine } from "./ledger.ts";
-import { isRunning, type Process, type ProcessTable, type Trace } from "./process-table.ts";
+import { isRunning, type Process, type ProcessTable, processTable, type Trace } from "./process-table.ts";
 import { kernelMark } from "./process-tag.ts";
-import { processTable } from "./this-system.ts";
 
 /** A program of a background unit that a dead kernel left running. */
 export interface LeftUnit {

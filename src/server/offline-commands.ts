@@ -229,7 +229,7 @@ interface Leftover {
 export async function leftovers(env: Env): Promise<Leftover[]> {
   const [{ leftRunning }, { processTable }, { KernelLocks, kernelFolders }] = await Promise.all([
     import("../os/sweep.ts"),
-    import("../os/this-system.ts"),
+    import("../os/process-table.ts"),
     import("./daemon/kernel-locks.ts"),
   ]);
   const folders = kernelFolders(userPaths(env).dataDir);

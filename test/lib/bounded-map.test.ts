@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { BoundedMap } from "../../src/lib/bounded-map.ts";
+import { BoundedMap } from "../../src/lib/caches.ts";
 
 test("drops the entry that was set longest ago, and names its value", () => {
   const dropped: number[] = [];

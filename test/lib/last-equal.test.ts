@@ -1,7 +1,7 @@
 /** Equal values become one. */
 
 import { expect, test } from "bun:test";
-import { LastEqual } from "../../src/lib/last-equal.ts";
+import { LastEqual } from "../../src/lib/caches.ts";
 
 test("equal values that follow each other are one object, and another value begins again", () => {
   const settings = new LastEqual<Record<string, number | undefined>>();

@@ -1,8 +1,13 @@
 import { describe, expect, test } from "bun:test";
-import { linuxTable } from "../../src/os/linux-table.ts";
-import { COOKIE, isRunning, type ProcessTable, type Trace } from "../../src/os/process-table.ts";
+import {
+  COOKIE,
+  isRunning,
+  linuxTable,
+  type ProcessTable,
+  psTable,
+  type Trace,
+} from "../../src/os/process-table.ts";
 import { readTag, tagOf, withTag } from "../../src/os/process-tag.ts";
-import { psTable } from "../../src/os/this-system.ts";
 import { until } from "../support/until.ts";
 import { Bench, PATH, stateOf } from "./support.ts";
 

@@ -1,6 +1,6 @@
 /** The messages that were sent and that the model has not read yet. */
 
-import { BoundedMap } from "../../lib/bounded-map.ts";
+import { BoundedMap } from "../../lib/caches.ts";
 import type { ProgressPayload } from "../../protocol/methods.ts";
 import { firstLines } from "../output/format.ts";
 import { type Draft, joined } from "../terminal/draft.ts";

@@ -2,8 +2,8 @@
 
 import { readdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
+import { splitFrontMatter } from "../../config/files/yaml.ts";
 import { errnoOf } from "../../lib/error-detail.ts";
-import { splitFrontMatter } from "../../lib/front-matter.ts";
 import { readRegularSync } from "../../lib/regular-file.ts";
 
 const MAX_PROMPT_BYTES = 256 * 1024;

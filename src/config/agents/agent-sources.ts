@@ -2,7 +2,6 @@
 
 import { type Dirent, existsSync } from "node:fs";
 import { join } from "node:path";
-import { type FrontMatter, splitFrontMatter } from "../../lib/front-matter.ts";
 import type { SkillInfo } from "../../options/definitions.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import {
@@ -17,10 +16,18 @@ import {
   type Tier,
 } from "../config-sources.ts";
 import { entriesIn, FileCache, readText } from "../files/file.ts";
-import { type Checked, readYaml, stockYaml, type YamlText, yamlError } from "../files/yaml.ts";
+import {
+  type Checked,
+  type FrontMatter,
+  readYaml,
+  splitFrontMatter,
+  stockYaml,
+  type YamlText,
+  yamlError,
+} from "../files/yaml.ts";
 import { loadSkill, loadSkills, scriptsWait } from "../skills/skills.ts";
 import { AGENT_FILE, AgentFile, type AgentFront, EVERY, stockLabel } from "./agent-file.ts";
-import { type ClaudeAgent, claudeName, readClaudeAgent } from "./claude-agent.ts";
+import type { ClaudeAgent } from "./claude-agent.ts";
 
 export const INSTRUCTIONS_FILE = "instructions.md";
 
@@ -110,8 +117,16 @@ function claudeFiles({ dir }: Root, problems: Problem[]): ClaudeFile[] {
     });
 }
 
+/** The name that the front matter gives the agent; undefined without one. */
+function claudeName({ front }: FrontMatter): string | undefined {
+  return /^name:[ \t]*(["']?)([^"'\r\n#]+?)\1[ \t]*$/m.exec(front)?.[2];
+}
+
 function ofClaude({ tier }: Root, { path, name, text, parts }: ClaudeFile): AgentSource {
-  const read = (): Promise<ClaudeAgent> => readClaudeAgent(path, parts);
+  const read = async (): Promise<ClaudeAgent> => {
+    const { readClaudeAgent } = await import("./claude-agent.ts");
+    return readClaudeAgent(path, parts);
+  };
   return {
     name,
     source: path,

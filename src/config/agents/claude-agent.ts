@@ -1,9 +1,8 @@
 /** Reads agents of Claude Code: Markdown files with front matter in `.claude/agents`. */
 
 import { z } from "zod";
-import type { FrontMatter } from "../../lib/front-matter.ts";
 import { EFFORTS, SyscallError } from "../../plugin/index.ts";
-import { type Checked, parseYaml } from "../files/yaml.ts";
+import { type Checked, type FrontMatter, parseYaml } from "../files/yaml.ts";
 import { toolNames } from "../skills/skill-file.ts";
 import type { AgentFile, AgentFront } from "./agent-file.ts";
 import { readOnlyRules } from "./project-agent.ts";
@@ -15,11 +14,6 @@ export interface ClaudeAgent {
   deny: string[];
   /** Shown to the user: what of the file has no effect. */
   notes: string[];
-}
-
-/** The name that the front matter gives the agent; undefined without one. */
-export function claudeName({ front }: FrontMatter): string | undefined {
-  return /^name:[ \t]*(["']?)([^"'\r\n#]+?)\1[ \t]*$/m.exec(front)?.[2];
 }
 
 /** Fails with INVALID, which names the file. */

@@ -17,7 +17,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { BoundedMap } from "../../lib/bounded-map.ts";
+import { BoundedMap } from "../../lib/caches.ts";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { readRegularSync } from "../../lib/regular-file.ts";
 import { SyscallError } from "../../plugin/errors.ts";

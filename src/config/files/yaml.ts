@@ -2,7 +2,7 @@
 
 import type { Document, LineCounter, Node } from "yaml";
 import type { ZodType, z } from "zod";
-import { BoundedMap } from "../../lib/bounded-map.ts";
+import { BoundedMap } from "../../lib/caches.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { FileCache, pathExists } from "./file.ts";
 
@@ -284,4 +284,18 @@ function invalid(file: string, findings: Finding[], count = findings.length): Sy
     .map(({ line, column, message }) => `${file}:${line}:${column}: ${message}`);
   if (count > MAX_SHOWN) lines.push(`${file}: and ${count - MAX_SHOWN} more`);
   return new SyscallError("INVALID", lines.join("\n"));
+}
+
+export interface FrontMatter {
+  /** YAML, or what a product writes in its place. It begins in line 2 of the file. */
+  front: string;
+  body: string;
+}
+
+const FRONT_MATTER = /^\uFEFF?---[ \t]*\r?\n([\s\S]*?)\r?\n---[ \t]*(?:\r?\n|$)/;
+
+/** null for a file without front matter. */
+export function splitFrontMatter(content: string): FrontMatter | null {
+  const match = FRONT_MATTER.exec(content);
+  return match && { front: match[1] ?? "", body: content.slice(match[0].length).trim() };
 }

@@ -1,8 +1,8 @@
 /** Finds the AGENTS.md of a run. */
 
 import { dirname, join } from "node:path";
+import { LastEqual } from "../../lib/caches.ts";
 import { isWithin } from "../../lib/inner-path.ts";
-import { LastEqual } from "../../lib/last-equal.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { refuseEscape } from "../config-sources.ts";
 import { readText } from "../files/file.ts";

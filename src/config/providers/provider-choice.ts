@@ -4,7 +4,7 @@ import type { ProviderChoice } from "../../options/definitions.ts";
 import { type ListedModel, SyscallError } from "../../plugin/index.ts";
 import type { Env } from "../environment/paths.ts";
 import { digestText } from "../files/file.ts";
-import { discover, offeredModel, probeLocal, type Search } from "./discovery.ts";
+import type { Search } from "./discovery.ts";
 import { anthropicModel, type ModelAddress, type ModelFacts, modelFacts } from "./model-facts.ts";
 import {
   baseUrl,
@@ -97,10 +97,13 @@ async function chosen(request: ProviderRequest): Promise<ProviderChoice> {
   const lack = whyUnusable(provider, request);
   if (lack) throw lack;
   const wished = modelWish(provider.name, request) ?? provider.defaultModel;
-  const model = wished ?? (await offeredModel(provider, searchOf(request)));
+  const model = wished ?? (await (await discovery()).offeredModel(provider, searchOf(request)));
   if (model === null) throw await whyNone(provider, request);
   return choose(provider, model, named.because, request);
 }
+
+/** Most runs have a provider and a model that are named. */
+const discovery = () => import("./discovery.ts");
 
 /** Stands for a model in a choice that is made to ask for the list. */
 const NO_MODEL = "none";
@@ -111,7 +114,7 @@ export function searchOf({ listed, ...request }: ProviderRequest): Search {
 }
 
 async function detected(request: ProviderRequest): Promise<ProviderChoice> {
-  const found = await discover(searchOf(request));
+  const found = await (await discovery()).discover(searchOf(request));
   if (!found) throw new SyscallError("UNAVAILABLE", nothingFound(request));
   const { provider, model, because } = found;
   return choose(provider, modelWish(provider.name, request) ?? model, because, request);
@@ -291,7 +294,7 @@ function keySource(provider: Provider, request: ProviderRequest): string | undef
 
 /** Why there is no model: the provider is not on this machine, or offers none. */
 async function whyNone(provider: Provider, request: ProviderRequest): Promise<SyscallError> {
-  const { problem } = await probeLocal(provider, request);
+  const { problem } = await (await discovery()).probeLocal(provider, request);
   if (problem === undefined) return noModel(provider);
   return new SyscallError("UNAVAILABLE", `The provider ${provider.name} can't be used. ${problem}`);
 }

@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { ASK_MODES, type AskMode, isStricter } from "../../lib/ask-modes.ts";
-import { LastEqual } from "../../lib/last-equal.ts";
+import { LastEqual } from "../../lib/caches.ts";
 import type { Limit } from "../../options/definitions.ts";
 import { OPTION_NAMES, objectOf, optionOf } from "../../options/option-list.ts";
 import type { NameWith } from "../../options/option-types.ts";

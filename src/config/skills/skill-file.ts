@@ -3,11 +3,17 @@
 import { basename } from "node:path";
 import { z } from "zod";
 import { nearestName } from "../../lib/edit-distance.ts";
-import { type FrontMatter, splitFrontMatter } from "../../lib/front-matter.ts";
 import { splitToolRules } from "../../lib/tool-rules.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { expecting, mapping, strict, text } from "../files/values.ts";
-import { parseStockYaml, parseYaml, type YamlText, yamlError } from "../files/yaml.ts";
+import {
+  type FrontMatter,
+  parseStockYaml,
+  parseYaml,
+  splitFrontMatter,
+  type YamlText,
+  yamlError,
+} from "../files/yaml.ts";
 
 export const SKILL_FILE = "SKILL.md";
 /** Lowercase letters of any script: those without case, too. */

@@ -2,7 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { BoundedMap } from "../../lib/bounded-map.ts";
+import { BoundedMap } from "../../lib/caches.ts";
 import type { SkillInfo } from "../../options/definitions.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import {

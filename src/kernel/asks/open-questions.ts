@@ -1,6 +1,6 @@
 /** The open questions of a process, and the clients that can answer them. */
 
-import { BoundedMap } from "../../lib/bounded-map.ts";
+import { BoundedMap } from "../../lib/caches.ts";
 import type { Channel } from "../../lib/channel.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { OpenAsk } from "../../run/ask-schema.ts";

@@ -1,7 +1,7 @@
 /** The tool ToolSearch, which shows the model deferred tools in full. */
 
+import { LastEqual } from "../../lib/caches.ts";
 import { orAborted } from "../../lib/cancellation.ts";
-import { LastEqual } from "../../lib/last-equal.ts";
 import { SyscallError, type ToolDef } from "../../plugin/index.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";

@@ -6,7 +6,7 @@ import { CRON } from "../../cron/cron-folder.ts";
 import type { CallingRun } from "../../cron/ports.ts";
 import type { Schedules } from "../../cron/schedules.ts";
 import type { ScheduleCaller } from "../../kernel/kernel-ports.ts";
-import { lazy } from "../../lib/lazy.ts";
+import { lazy } from "../../lib/caches.ts";
 import { limitsNamed, namesWith, pickOptions } from "../../options/option-list.ts";
 import { type Schedule, SyscallError } from "../../plugin/index.ts";
 import type { KernelEvents } from "./kernel-port.ts";

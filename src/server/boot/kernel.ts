@@ -2,13 +2,12 @@
 
 import { dirname, join } from "node:path";
 import type { UserPaths } from "../../config/environment/paths.ts";
-import { allowAlways } from "../../config/settings/always-rules.ts";
 import { loadSettings } from "../../config/settings/settings.ts";
 import { CRON } from "../../cron/cron-folder.ts";
 import { ORIGINS } from "../../kernel/files/worktree-origin.ts";
 import { createKernel, type Kernel } from "../../kernel/kernel.ts";
 import type { Asker, KernelPorts } from "../../kernel/kernel-ports.ts";
-import { lazy } from "../../lib/lazy.ts";
+import { lazy } from "../../lib/caches.ts";
 import type { Logger } from "../../lib/logger.ts";
 import { descriptorLimit } from "../../os/libc.ts";
 import { ownCommand } from "../../os/own-program.ts";
@@ -163,6 +162,7 @@ function serverAsker({ userDataDir, workspaces, notifier, projectOf, logger }: A
       );
     },
     async allowInProject({ dir }, rules) {
+      const { allowAlways } = await import("../../config/settings/always-rules.ts");
       const { dev, ino, ctimeMs } = await allowAlways(
         userDataDir,
         workspaces.projectOf({ cwd: dir, env: {} }),

@@ -3,8 +3,6 @@
 import { type Env, homeNotice, type UserPaths } from "../../config/environment/paths.ts";
 import type { ProviderChoice } from "../../kernel/types.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
-import { keepAddress } from "../plan/keep-address.ts";
-import { planCall } from "../plan/plan-call.ts";
 import { planSpawn, type SpawnPlan, type SpawnPorts } from "../plan/plan-spawn.ts";
 import { type PlacedResume, parentUuid, placedSpawn } from "../plan/request-defaults.ts";
 import type { Run } from "../records/recorded-run.ts";
@@ -68,14 +66,16 @@ export function makePlans(ports: PlansPorts): Plans {
       // A server of init.yaml may have the tool, or be the one that is named.
       const isMounted = place.tool?.includes("__") || place.path?.startsWith("/mnt/");
       const left = place.server !== undefined || isMounted ? await ready(from) : [];
+      const { planCall } = await import("../plan/plan-call.ts");
       const { notices, ...planned } = await planCall(from, planner);
       return { ...planned, notices: [...left, ...notices] };
     },
     async planResume(run, { env, ...request }) {
       if (env !== undefined) return planResumeIn(run, { ...request, env });
       const had = inMemory(run.info.uuid);
-      if (!had) return keepAddress(run.info, await planResumeIn(run, { ...request, env: environment }));
-      return planResumeIn(run, { ...request, env: had.env }, had.provider ?? undefined);
+      if (had) return planResumeIn(run, { ...request, env: had.env }, had.provider ?? undefined);
+      const { keepAddress } = await import("../plan/keep-address.ts");
+      return keepAddress(run.info, await planResumeIn(run, { ...request, env: environment }));
     },
     planModel: async (run, { env = environment, ...chosen }, current) =>
       (await resumes()).planModel(run, { env, ...chosen }, planner, current),

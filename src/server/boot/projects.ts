@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { daemonEnvironment } from "../../config/environment/environment.ts";
 import { thisUser } from "../../config/environment/paths.ts";
 import { Secrets } from "../../kernel/process/secrets.ts";
-import { type Lazy, lazy } from "../../lib/lazy.ts";
+import { type Lazy, lazy } from "../../lib/caches.ts";
 import { embeddedAgents, embeddedSkills } from "../../plugin/host/embedded.ts";
 import { PluginHost } from "../../plugin/host/host.ts";
 import type { Confine } from "../../plugin/host/process-options.ts";

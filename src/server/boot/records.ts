@@ -9,7 +9,7 @@ import { Projects } from "../../config/project/projects.ts";
 import { loadSettings } from "../../config/settings/settings.ts";
 import { ORIGINS } from "../../kernel/files/worktree-origin.ts";
 import type { Worktrees } from "../../kernel/files/worktrees.ts";
-import { lazy } from "../../lib/lazy.ts";
+import { lazy } from "../../lib/caches.ts";
 import { FileLock } from "../../store/files/file-lock.ts";
 import { RecordKey } from "../../store/runs/record-key.ts";
 import { RunStore } from "../../store/runs/run-store.ts";

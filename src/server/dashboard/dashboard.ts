@@ -1,7 +1,7 @@
 /** The dashboard: a page served by the daemon, on loopback unless a setting says otherwise. It shows what the methods answer, and does what they do. */
 
 import { isIP } from "node:net";
-import { BoundedMap } from "../../lib/bounded-map.ts";
+import { BoundedMap } from "../../lib/caches.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Caller, Peer } from "../connection/connection.ts";

@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { orphanedRecord } from "../../kernel/resume/orphaned-record.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
-import { BoundedMap } from "../../lib/bounded-map.ts";
+import { BoundedMap } from "../../lib/caches.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { CollectedRun } from "../../store/runs/collected-runs.ts";
 import { UNITS } from "../../store/runs/run-files.ts";

@@ -2,7 +2,7 @@
 
 import { type Stats, statSync } from "node:fs";
 import { join } from "node:path";
-import { BoundedMap } from "../../lib/bounded-map.ts";
+import { BoundedMap } from "../../lib/caches.ts";
 import { StepIndex, type StepLine } from "../../run/step-index.ts";
 import type { DamageCollector } from "../../store/files/damaged-lines.ts";
 import type { LineFaults, LogPosition } from "../../store/files/read-log.ts";

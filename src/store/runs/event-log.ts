@@ -26,7 +26,8 @@ interface EventLogOptions {
 export class EventLog {
   /** Why no event is recorded: the file can't be read. */
   readonly untraced: SyscallError | undefined;
-  readonly #log: AppendLog;
+  readonly #open: () => AppendLog;
+  #log: AppendLog | undefined;
   readonly #limit: number;
   #pending: string[] = [];
   #taken: number;
@@ -34,7 +35,7 @@ export class EventLog {
   #last: SyscallEventWire | undefined;
 
   constructor({ uuid, dir, fs, limit, taken }: EventLogOptions) {
-    this.#log = new AppendLog(join(dir, EVENTS), `${EVENTS} of run ${uuid}`, { fs });
+    this.#open = () => new AppendLog(join(dir, EVENTS), `${EVENTS} of run ${uuid}`, { fs });
     this.#limit = limit;
     this.untraced = typeof taken === "object" ? taken : undefined;
     this.#taken = typeof taken === "object" ? Number.POSITIVE_INFINITY : taken;
@@ -54,7 +55,7 @@ export class EventLog {
   /** Writes the buffered events. After a failure they stay buffered, and the next call tries again. */
   flush(): void {
     while (this.#pending.length > 0) {
-      this.#log.append(...this.#pending.slice(0, BATCH));
+      this.#append(...this.#pending.slice(0, BATCH));
       this.#pending = this.#pending.slice(BATCH);
     }
   }
@@ -72,10 +73,15 @@ export class EventLog {
     else this.#pending.push(line);
   }
 
+  #append(...lines: string[]): void {
+    this.#log ??= this.#open();
+    this.#log.append(...lines);
+  }
+
   /** Tries to append to a file that could not be read. A failure is expected: `untraced` already reports it. */
   #tryToWrite(line: string): void {
     try {
-      this.#log.append(line);
+      this.#append(line);
     } catch (error) {
       if (!(error instanceof SyscallError)) throw error;
     }

@@ -1,7 +1,7 @@
 /** The inbox file of a run: its writer, and its unread entries. */
 
 import { join } from "node:path";
-import { BoundedMap } from "../../lib/bounded-map.ts";
+import { BoundedMap } from "../../lib/caches.ts";
 import { SCHEMA_VERSION } from "../../lib/schema-version.ts";
 import { AppendLog } from "../files/append-log.ts";
 import { replaceDocument, syncDirectory } from "../files/document.ts";

@@ -1,7 +1,7 @@
 /** Answers the requests to the index, in its Worker. */
 
 import { join } from "node:path";
-import { BoundedMap } from "../../lib/bounded-map.ts";
+import { BoundedMap } from "../../lib/caches.ts";
 import { realFs } from "../files/fs-port.ts";
 import type { IndexFile } from "../files/index-file.ts";
 import type { RecordKey } from "../runs/record-key.ts";

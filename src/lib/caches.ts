@@ -1,0 +1,64 @@
+/** Small caches: a part that is made once, the last of equal values, the newest entries of a map. */
+
+import { SyscallError } from "../plugin/errors.ts";
+
+export interface Lazy<T> {
+  /** Makes it at the first call. Fails with CLOSED if it was ended before. */
+  (): T;
+  /** Ends its use: returns what was made, to be closed. */
+  end(): T | undefined;
+}
+
+/** A part that is made at its first use; `make` may load its code, too. Its end does not make it. */
+export function lazy<T extends object>(make: () => T): Lazy<T> {
+  let made: T | undefined;
+  let ended = false;
+  const get = (): T => {
+    if (ended && !made) throw new SyscallError("CLOSED", "Rnix is shutting down.");
+    made ??= make();
+    return made;
+  };
+  return Object.assign(get, {
+    end() {
+      ended = true;
+      return made;
+    },
+  });
+}
+
+/**
+ * Thousands of runs hold settings, an environment and texts that are equal to those of the run before: they share its
+ * value, which nothing may change.
+ */
+export class LastEqual<T> {
+  #last: T | undefined;
+
+  /** The value before, if this one equals it. */
+  of(value: T): T {
+    if (this.#last === undefined || !Bun.deepEquals(this.#last, value, true)) this.#last = value;
+    return this.#last;
+  }
+}
+
+/** Setting an entry makes it the newest. Beyond the limit the oldest one is dropped. */
+export class BoundedMap<K, V> extends Map<K, V> {
+  readonly #most: number;
+  readonly #dropped: (value: V) => void;
+
+  /** `dropped` gets the value of each entry that is dropped for a newer one. */
+  constructor(most: number, dropped: (value: V) => void = () => {}) {
+    super();
+    this.#most = most;
+    this.#dropped = dropped;
+  }
+
+  override set(key: K, value: V): this {
+    this.delete(key);
+    super.set(key, value);
+    const [oldest] = this;
+    if (this.size <= this.#most || !oldest) return this;
+    this.delete(oldest[0]);
+    this.#dropped(oldest[1]);
+    return this;
+  }
+}
