@@ -298,6 +298,7 @@ export class Children {
 
   /** Ends the programs of one tool call. */
   async endCall(uuid: string, call: string): Promise<void> {
+    if (this.#programs.size === 0) return;
     this.#shared.leave(uuid, call);
     await this.#end(
       (entry) => entry.owner.uuid === uuid && entry.owner.call === call && entry.life === "call",

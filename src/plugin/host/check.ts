@@ -2,11 +2,11 @@
 
 import { readRegular } from "../../lib/regular-file.ts";
 import type { DiskPorts } from "./disk-plugin.ts";
+import type { StockPlugins } from "./embedded.ts";
 import { PluginProcess } from "./plugin-process.ts";
 import { asProblem, type CheckReport, declaredBy } from "./report.ts";
 import { staticCheck } from "./static-check.ts";
 import { type FileDigest, MAX_SOURCE_BYTES } from "./stock-files.ts";
-import type { StockPlugins } from "./stock-plugins.ts";
 
 /** `rnix plugins check FILE`: reads the plugin, then loads it if `mayRun` allows what was read. Reports all problems. */
 export async function checkPlugin(

@@ -6,7 +6,7 @@ import { issueText } from "../../lib/issue-text.ts";
 import { readSchema } from "../../vfs/json-schema.ts";
 import { type Plugin, SyscallError } from "../index.ts";
 import type { DiskPlugin, DiskPorts, Loadable } from "./disk-plugin.ts";
-import { compiled, type EmbeddedPlugin, listDigest } from "./embedded.ts";
+import { compiled, type EmbeddedPlugin, listDigest, StockPlugins } from "./embedded.ts";
 import { besideBinary, findPlugins, type PluginLocation, pluginFolders, withoutCopies } from "./folders.ts";
 import { type HostLease, leaseOf, type Mountable } from "./lease.ts";
 import { type Confine, type PluginSandbox, realTimers } from "./process-options.ts";
@@ -19,7 +19,6 @@ import {
   type Problem,
 } from "./report.ts";
 import { type FileDigest, nameOf } from "./stock-files.ts";
-import { StockPlugins } from "./stock-plugins.ts";
 
 /** A project with its trust and plugin settings, as the plugin host needs it. */
 export interface HostProject {

@@ -15,7 +15,7 @@ import type { LaterParts, MadeSchedules, SchedulesParts } from "./schedules.ts";
 export interface OpenedCron {
   /** The service `schedule`. */
   schedule(caller: ScheduleCaller): Schedule;
-  /** Connects what is built later, and listens to the kernel. */
+  /** Connects what is built later. */
   connect(later: LaterParts & { events: KernelEvents }): void;
   /** In a daemon: runs the schedules of all projects. */
   start(): void;
@@ -27,12 +27,13 @@ export interface OpenedCron {
 export function openCron(parts: SchedulesParts): OpenedCron {
   const { options, port } = parts;
   const { user, logger, daemon = false } = options;
-  let later: LaterParts | undefined;
+  let later: (LaterParts & { events: KernelEvents }) | undefined;
   let loaded: MadeSchedules | undefined;
   const opened = lazy(async () => {
     if (!later) throw new SyscallError("INTERNAL", "The schedules were used before boot had finished.");
     const { makeSchedules } = await import("./schedules.ts");
     loaded = makeSchedules(parts, later);
+    later.events.add({ onSpawn: changed, onStep: worked, onComplete: changed });
     return loaded;
   });
   const schedules = async (): Promise<Schedules> => (await opened()).schedules;
@@ -48,9 +49,8 @@ export function openCron(parts: SchedulesParts): OpenedCron {
       lazySchedule(async () =>
         (await schedules()).of({ project, cwd, env, run: run && callingRun(run, jobId) }),
       ),
-    connect({ events, ...made }) {
+    connect(made) {
       later = made;
-      events.add({ onSpawn: changed, onStep: worked, onComplete: changed });
     },
     start() {
       if (!daemon || !existsSync(join(user.dataDir, CRON, "projects.json"))) return;

@@ -17,18 +17,18 @@ interface RunLogPorts {
 }
 
 /** Logs which runs began and how they ended. */
-export function runLog({ identity, logger }: RunLogPorts): KernelCallbacks {
+export function runLog({ identity, logger }: RunLogPorts): Partial<KernelCallbacks> {
   return {
     onSpawn(pid, intent, provider, model) {
       const { uuid, kind, agent } = identity(pid);
       const who = kind === "agent" ? `agent ${agent} on ${provider}/${model}` : kind;
       logger.info(`PID ${pid}`, `spawned ${uuid}, ${who}: ${oneLine(intent, INTENT)}`);
     },
-    onStep(pid, step, total) {
-      logger.debug(`PID ${pid}`, `step ${step}${total === null ? "" : `/${total}`}`);
-    },
-    // Logged with the end, which follows.
-    onError() {},
+    ...(logger.lowest === "debug" && {
+      onStep(pid: PID, step: number, total: number | null) {
+        logger.debug(`PID ${pid}`, `step ${step}${total === null ? "" : `/${total}`}`);
+      },
+    }),
     onComplete(pid, _result, { code, reason, error }) {
       const why = error ? `: ${oneLine(error.message, MESSAGE)}` : "";
       logger.info(`PID ${pid}`, `ended with ${code}, ${reason}${why}`);

@@ -33,10 +33,9 @@ function logged(o: { intent?: string; message?: string; kind?: "supervisor" }): 
     logger: loggerTo((_level, _source, text) => lines.push(text)),
   });
   const error = o.message === undefined ? undefined : new SyscallError("DRIVER", o.message);
-  log.onSpawn(7, o.intent ?? "", "p", "m");
-  log.onStep(7, 3, null);
-  if (error) log.onError(7, error);
-  log.onComplete(7, "", { code: 1, reason: "failed", error });
+  log.onSpawn?.(7, o.intent ?? "", "p", "m");
+  log.onStep?.(7, 3, null);
+  log.onComplete?.(7, "", { code: 1, reason: "failed", error });
   return lines;
 }
 
