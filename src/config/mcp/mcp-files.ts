@@ -2,7 +2,6 @@
 
 import { join } from "node:path";
 import { z } from "zod";
-import { findJsonProblem } from "../../lib/json-problem.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { type ConfigSources, refuseEscape, unreadable, workTreeOf } from "../config-sources.ts";
 import { digestText, readText } from "../files/file.ts";
@@ -204,7 +203,9 @@ async function explainedAsJson<T>(source: string, path: string, parse: () => Pro
   try {
     return await parse();
   } catch (error) {
-    const problem = error instanceof SyscallError ? findJsonProblem(source) : null;
+    if (!(error instanceof SyscallError)) throw error;
+    const { findJsonProblem } = await import("../../lib/json-problem.ts");
+    const problem = findJsonProblem(source);
     if (!problem) throw error;
     const { line, column, message } = problem;
     throw new SyscallError("INVALID", `${path}:${line}:${column}: expected JSON: ${message}`, {
