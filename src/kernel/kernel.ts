@@ -1,6 +1,7 @@
 /** Assembles the kernel of its managers. */
 
 import type { Channel } from "../lib/channel.ts";
+import { lazy } from "../lib/lazy.ts";
 import type { DaemonSnapshot } from "../plugin/index.ts";
 import type { Activity, LiveEvent } from "../run/live-event.ts";
 import { registerOwnDevices } from "./devices/kernel-tools.ts";
@@ -43,21 +44,43 @@ export interface Kernel extends ReturnType<typeof createKernel> {}
 export function createKernel(ports: KernelPorts) {
   const parts = buildSystem(buildAgents(buildProcesses(buildIo(buildCore(ports)))));
   registerOwnDevices(parts);
-  const { debug, ctx, files, processes, signals, groups, capabilities, ipc } = parts;
-  const { supervisors, init, lifecycle, mounts, concurrency } = parts;
-  const { asks, calls, chats, budget, contexts, inboxes, table, watchers } = parts;
+  const { debug, ctx, files, processes, supervisors, init, mounts } = parts;
+  const { asks, calls, budget, contexts, inboxes, table, watchers } = parts;
   const units = unitsById(parts.units);
   return {
-    ...{ debug, ctx, files, processes, signals, groups, capabilities, ipc },
-    ...{ supervisors, init, lifecycle, mounts, concurrency },
+    ...{ debug, ctx, files, processes, supervisors, init, mounts },
+    get signals() {
+      return parts.signals();
+    },
+    get groups() {
+      return parts.groups();
+    },
+    get capabilities() {
+      return parts.capabilities();
+    },
+    get ipc() {
+      return parts.ipc();
+    },
+    get lifecycle() {
+      return parts.lifecycle();
+    },
+    get concurrency() {
+      return parts.concurrency();
+    },
     // These make no syscalls of the table, but for Send of `chats`.
-    ...{ asks, calls, chats, units, budget, changes: new LiveChanges(parts) },
+    ...{ asks, units, budget, changes: new LiveChanges(parts) },
+    get calls() {
+      return calls();
+    },
+    get chats() {
+      return parts.chats();
+    },
 
     /** Resources held for processes, by kind: all 0 when there is no process. */
     resourceCounts: () => countResources(parts),
 
     async shutdown(options?: ShutdownOptions): Promise<void> {
-      await Promise.all([calls.close(), lifecycle.shutdown(options)]);
+      await Promise.all([calls.made?.close(), parts.lifecycle().shutdown(options)]);
       debug.end();
     },
 
@@ -121,7 +144,7 @@ function countResources({ holders, ...parts }: System) {
     threads: holders.threads.size,
     coroutines: holders.coroutines.size,
     supervisors: parts.supervisors.size,
-    agents: parts.agents.waiting,
+    agents: parts.agents.made?.waiting ?? 0,
     modelCalls: parts.gate.calls,
     budgets: parts.budget.live,
     reservations: parts.budget.reserved.reservations,
@@ -136,6 +159,9 @@ interface System extends ReturnType<typeof buildSystem> {}
 function buildSystem(parts: Agents) {
   const supervisors = new SupervisorManager(parts);
   const init = new InitManager({ ...parts, supervisors });
-  const lifecycle = new LifecycleManager({ ...parts, init });
-  return { ...parts, supervisors, init, lifecycle, calls: new DirectCalls(parts) };
+  return {
+    ...{ ...parts, supervisors, init },
+    lifecycle: lazy(() => new LifecycleManager({ ...parts, init })),
+    calls: lazy(() => new DirectCalls(parts)),
+  };
 }

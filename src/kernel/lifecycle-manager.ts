@@ -75,7 +75,7 @@ export class LifecycleManager {
   async #isGone(uuid: string): Promise<boolean> {
     const here = this.#parts.table.findByUuid(uuid);
     if (here && !here.exit) return false;
-    if (here) await this.#parts.resumer.gone(here);
+    if (here) await this.#parts.resumer().gone(here);
     return true;
   }
 
@@ -143,7 +143,7 @@ export class LifecycleManager {
    * input, and when it is not an agent's run. Fails with PERMISSION for a foreign run. With `fork` the run may be alive.
    */
   resume(uuid: string, agent: AgentInfo | null, opts: SpawnOpts, o: ResumeOptions = {}): Promise<Resumed> {
-    return this.#parts.resumer.resume(uuid, agent, opts, o);
+    return this.#parts.resumer().resume(uuid, agent, opts, o);
   }
 
   /**

@@ -1,6 +1,7 @@
 /** The syscalls Mount, Unmount and UnmountAll. */
 
 import { messageOf } from "../lib/error-detail.ts";
+import type { Lazy } from "../lib/lazy.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { isLimited } from "../proxy/host-rules.ts";
 import { type DeviceEntry, DeviceRegistry, type Namespace } from "../vfs/namespace.ts";
@@ -30,7 +31,7 @@ export type { MountScope } from "./mount/mount-tables.ts";
 
 type MountManagerParts = Core & {
   files: FileSystem;
-  networks: Pick<RunNetworks, "connect">;
+  networks: Lazy<Pick<RunNetworks, "connect">>;
   openContexts: Pick<OpenContexts, "confinedShared">;
 };
 
@@ -307,7 +308,7 @@ export class MountManager implements ResourceHolder {
     const { project, devices } = proc.spec.opts;
     const shared = this.#sharedSource(request, project);
     const address = shared?.address ?? addressIn(request.config, devices.mounts?.get(request.type));
-    if (address !== undefined) await this.#parts.networks.connect(proc, address);
+    if (address !== undefined) await this.#parts.networks().connect(proc, address);
   }
 
   /** A shared mount of this name takes precedence: the process gets its own mount point of it. */

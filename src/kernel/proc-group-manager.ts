@@ -1,5 +1,6 @@
 /** The syscalls of process groups. */
 
+import type { Lazy } from "../lib/lazy.ts";
 import type { Signal } from "../lib/signals.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Process } from "./process/process.ts";
@@ -11,7 +12,7 @@ import type { PID } from "./types.ts";
 /** The name of a process group: 1 to 64 of letters, digits and `._:-`. */
 type PGID = string;
 
-type ProcGroupParts = Core & { signals: SignalManager };
+type ProcGroupParts = Core & { signals: Lazy<SignalManager> };
 
 const NAME = /^[A-Za-z0-9._:-]{1,64}$/;
 /** Maximum groups of one process. */
@@ -88,7 +89,7 @@ export class ProcGroupManager implements ResourceHolder {
       { group: groupId, signal },
       () => {
         assertSignal(signal);
-        return this.#parts.signals.signalAll(this.#membersOf(groupId), signal, by);
+        return this.#parts.signals().signalAll(this.#membersOf(groupId), signal, by);
       },
       (reached) => reached,
     );

@@ -1,6 +1,7 @@
 /** The syscalls of processes: spawn, kill, list, information. */
 
 import { orAborted } from "../lib/cancellation.ts";
+import type { Lazy } from "../lib/lazy.ts";
 import type { Signal } from "../lib/signals.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { namedError } from "./errors/kernel-errors.ts";
@@ -18,7 +19,7 @@ import type { AgentInfo, ExitStatus, InheritedOpts, PID, ProcessKind, ProcInfo, 
 const INTENT_SHOWN = 200;
 
 /** `reason`: the task of an agent. */
-type ProcessManagerParts = Processes & { reason: Task; startMounts: StartMounts };
+type ProcessManagerParts = Processes & { reason: Task; startMounts: Lazy<StartMounts> };
 
 /** Spawn, Kill, Wait, ListProcs, GetPID. */
 export class ProcessManager {
@@ -86,7 +87,7 @@ export class ProcessManager {
       const proc = table.get(pid);
       return proc.state === "zombie" || proc.state === "dead"
         ? "ended"
-        : signals.deliver(proc, signal, "alone");
+        : signals().deliver(proc, signal, "alone");
     };
     debug.callNow(by, pid, "Kill", { pid, signal }, deliver, (done) => done);
   }
@@ -181,6 +182,11 @@ export class ProcessManager {
     return debug.callNow(proc, proc, "GetPID", {}, pid, pid);
   }
 
+  /** The kernel is shutting down. */
+  get isClosing(): boolean {
+    return this.#closing;
+  }
+
   /** Refuses new processes from now on. */
   close(): void {
     this.#closing = true;
@@ -209,7 +215,7 @@ export class ProcessManager {
   }
 
   #afterMounts(task: Task): Task {
-    return async (proc) => (await this.#parts.startMounts.prepare(proc)) ?? task(proc);
+    return async (proc) => (await this.#parts.startMounts().prepare(proc)) ?? task(proc);
   }
 
   /** A failed spawn has no process: the parent's record, or PID 0's trace, has the event. */

@@ -3,6 +3,7 @@
 import { childOf, isTerminal } from "../../daemons/snapshot.ts";
 import { orAborted } from "../../lib/cancellation.ts";
 import { messageOf } from "../../lib/error-detail.ts";
+import type { Lazy } from "../../lib/lazy.ts";
 import { SIGINT, SIGTERM } from "../../lib/signals.ts";
 import type { DaemonSnapshot } from "../../plugin/index.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
@@ -17,7 +18,7 @@ import { callKey } from "../tools/open-calls.ts";
 import type { AgentInfo, ChildRequest, PID, ProcInfo, SpawnOpts } from "../types.ts";
 import type { RunResumer } from "./run-resumer.ts";
 
-type ChildAgentParts = Processes & { processes: ProcessManager; resumer: RunResumer };
+type ChildAgentParts = Processes & { processes: ProcessManager; resumer: Lazy<RunResumer> };
 
 /** Child agents: spawns them, waits for them, and resumes them with their parent. */
 export class ChildAgents {
@@ -31,9 +32,6 @@ export class ChildAgents {
 
   constructor(parts: ChildAgentParts) {
     this.#parts = parts;
-    parts.events.subscribe({
-      onResumed: (parent, saved) => this.#resumeChildren(parent, saved),
-    });
   }
 
   /** Children that are waited for. */
@@ -90,7 +88,7 @@ export class ChildAgents {
    * Resumes the children that were suspended with this process, except children that the user suspended, and children
    * that a repeated call of this process resumes itself.
    */
-  async #resumeChildren(parent: Process, saved: SavedRun): Promise<void> {
+  async resumeChildren(parent: Process, saved: SavedRun): Promise<void> {
     const { info, history } = saved;
     const { openStep } = history;
     const waited = new Set<string>();
@@ -235,7 +233,7 @@ export class ChildAgents {
     const runs = this.#parts.runs(parent.spec.opts.project.dataDir);
     const here = table.findByUuid(uuid);
     if (here && !here.exit) return adopt(parent, here, callId);
-    if (here) await resumer.gone(here);
+    if (here) await resumer().gone(here);
     const info = await runs.info(uuid);
     if (!info) {
       // The journal has the UUID, but the child was never spawned.
@@ -263,7 +261,7 @@ export class ChildAgents {
   async #resume(parent: Process, uuid: string, agent: AgentInfo | null, opts: SpawnOpts): Promise<PID> {
     const { drain, resumer } = this.#parts;
     try {
-      return (await resumer.resume(uuid, agent, { ...opts, parentPid: parent.pid })).pid;
+      return (await resumer().resume(uuid, agent, { ...opts, parentPid: parent.pid })).pid;
     } catch (thrown) {
       // A draining kernel resumes no child: the parent keeps waiting for it.
       if (drain.isOn) await drain.waitForSuspend(parent);

@@ -61,7 +61,7 @@ export class RunResumer {
     try {
       const known = await this.#require(uuid, opts);
       if (!o.fork?.adopt) requireOwn(known);
-      if (!o.fork) claim = await this.#parts.claims.take(uuid, opts.project.dataDir, "resume");
+      if (!o.fork) claim = await this.#parts.claims().take(uuid, opts.project.dataDir, "resume");
       const saved = await (o.fork
         ? this.#readFork(uuid, agent, opts, o.fork)
         : this.#read(uuid, agent, opts));

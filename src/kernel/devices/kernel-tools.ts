@@ -109,14 +109,12 @@ function offered(proc: Process, name: string): SkillInfo {
 
 /** Adds the kernel's tools and `/proc`, which are in every namespace. */
 export function registerOwnDevices(parts: Agents): void {
-  const { agents, contexts, devices, gate, ipc, scheduledWakes, table } = parts;
+  const { agents, contexts, devices, gate, ipc, table } = parts;
   const own = { plugin: "kernel", layer: "kernel", needs: [] } as const;
   const kernel = kernelTools({
     lookup: (uuid) => table.getByUuid(uuid),
     tools: parts.deferredTools,
-    ipc: () => ipc,
-    agents: () => agents,
-    wakes: () => scheduledWakes,
+    ...{ ipc, agents, wakes: parts.scheduledWakes },
     worktrees: async () => new (await import("./worktree-changes.ts")).WorktreeChanges(parts),
   });
   for (const [path, device] of Object.entries(kernel)) devices.register({ ...own, path, device });

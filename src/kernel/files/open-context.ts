@@ -115,7 +115,7 @@ export class OpenContexts {
         await this.#parts.notify(proc, entry.plugin, proc.secrets.hide(text));
       },
       access,
-      connect: (url) => this.#parts.networks.connect(proc, url),
+      connect: (url) => this.#parts.networks().connect(proc, url),
       ...this.#services(proc, entry, as, call, signal),
     };
   }
@@ -260,7 +260,7 @@ export class OpenContexts {
     proc.run.startedPrograms = true;
     const { networks } = this.#parts;
     const door = isLimited(proc.spec.opts.network)
-      ? await networks.doorOf(proc, beside, grants?.hosts)
+      ? await networks().doorOf(proc, beside, grants?.hosts)
       : null;
     const closeDoor = door && grants ? () => door.close() : undefined;
     try {

@@ -58,6 +58,8 @@ export interface DirectResult {
   durationMs: number;
 }
 
+type DirectCallParts = Io & { processes: { readonly isClosing: boolean } };
+
 /** Maximum calls of one run's programs at a time. */
 const MAX_OPEN = 64;
 
@@ -66,12 +68,11 @@ const MAX_OPEN = 64;
  * process that is in no table and has no record. Inside a run its process makes them, with its rights and in its record.
  */
 export class DirectCalls {
-  readonly #parts: Io;
+  readonly #parts: DirectCallParts;
   readonly #open = new Map<Process, Promise<unknown>>();
   readonly #ofRuns = new Map<Process, number>();
-  #closing = false;
 
-  constructor(parts: Io) {
+  constructor(parts: DirectCallParts) {
     this.#parts = parts;
   }
 
@@ -133,7 +134,6 @@ export class DirectCalls {
 
   /** Ends the calls of PID 0, and waits for them. */
   async close(): Promise<void> {
-    this.#closing = true;
     for (const proc of this.#open.keys()) proc.stop(killed(SIGTERM, false));
     await Promise.allSettled(this.#open.values());
   }
@@ -141,7 +141,7 @@ export class DirectCalls {
   /** A process with a folder of its own; `#end` frees both. If there is none, the lease is released at once. */
   #begin(opts: DirectCallOpts): { proc: Process; folder: string } {
     try {
-      if (this.#closing)
+      if (this.#parts.processes.isClosing)
         throw new SyscallError("CLOSED", "The kernel is shutting down and makes no more calls.");
       const folder = mkdtempSync(join(tmpdir(), "rnix-call-"));
       return { proc: this.#process(opts, folder), folder };

@@ -1,5 +1,6 @@
 /** Builds a process for a spawn or a resume. */
 
+import type { Lazy } from "../../lib/lazy.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type { RunWriter } from "../../store/runs/run-writer.ts";
@@ -27,7 +28,7 @@ import {
 
 type ProcessBuilderParts = Io & {
   days: DailyBudget;
-  groups: ProcGroupManager;
+  groups: Lazy<ProcGroupManager>;
   holders: Holders;
 };
 
@@ -218,7 +219,7 @@ export class ProcessBuilder {
       await forget(this.#parts, proc);
       proc.abandon();
     });
-    if (ofItself) this.#parts.groups.restore(proc, ofItself.info.groups);
+    if (ofItself) this.#parts.groups().restore(proc, ofItself.info.groups);
     return proc;
   }
 

@@ -145,7 +145,7 @@ async function send(...[{ ipc }, proc, [to, ...words], { stdin }]: Parameters<Ru
   const text = words.join(" ") || (stdin ?? "");
   if (to === undefined || text === "")
     throw new SyscallError("INVALID", "send: expected a PID or UUID, and a text");
-  await ipc.sendTo(proc, to, text);
+  await ipc().sendTo(proc, to, text);
   return 0;
 }
 
@@ -182,7 +182,7 @@ async function kill(...[{ table, signals }, proc, args]: Parameters<Run>): Promi
     const isOfProject = proc.family.ppid === 0 && target.spec.opts.project.id === proc.spec.opts.project.id;
     if (!isBelow && !isOfProject)
       throw new SyscallError("PERMISSION", `kill: process ${pid} is not below this script.`);
-    signals.signal(target.pid, signal, proc);
+    signals().signal(target.pid, signal, proc);
   }
   return 0;
 }

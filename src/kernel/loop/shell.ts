@@ -232,7 +232,7 @@ class ShellRun implements ShellHost {
     } finally {
       over();
       changes.settle(proc);
-      networks.takeRefused(proc);
+      networks.made?.takeRefused(proc);
       await children.endCall(proc.uuid, id);
     }
   }
@@ -255,7 +255,7 @@ class ShellRun implements ShellHost {
   async pipe(): Promise<ShellPipe> {
     const { files, ipc } = this.#parts;
     const proc = this.#proc;
-    const { readFd, writeFd } = await ipc.pipe(proc.pid, proc.pid);
+    const { readFd, writeFd } = await ipc().pipe(proc.pid, proc.pid);
     const decoder = new TextDecoder();
     return {
       write: (text) => (text === "" ? Promise.resolve() : files.write(proc, writeFd, text)),

@@ -1,5 +1,6 @@
 /** Changes the records of suspended runs. */
 
+import type { Lazy } from "../../lib/lazy.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { AskAnswer } from "../../run/ask-schema.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
@@ -16,7 +17,7 @@ import { resultOf } from "./saved-run.ts";
 
 /** What is needed to change or resume a run of which only the record is left. */
 export interface StoredRunPorts extends Pick<KernelPorts, "clock" | "runs" | "wakes" | "sweepPrograms"> {
-  claims: RunClaims;
+  claims: Lazy<RunClaims>;
   /** Whether another live kernel has this id: its runs are not ours. */
   kernelAlive(kernelId: string): boolean;
 }
@@ -99,7 +100,7 @@ export class SuspendedRuns {
     change: (info: ProcInfo) => Partial<ProcInfo>,
   ): Promise<ProcInfo | null> {
     await this.#requireOwn(uuid, dataDir);
-    const claim = await this.#ports.claims.take(uuid, dataDir, "record");
+    const claim = await this.#ports.claims().take(uuid, dataDir, "record");
     try {
       const runs = this.#ports.runs(dataDir);
       const info = await runs.info(uuid);
@@ -128,7 +129,7 @@ export class SuspendedRuns {
     await this.#requireOwn(uuid, dataDir);
     const ending = [...above, uuid];
     const runs = this.#ports.runs(dataDir);
-    const claim = await this.#ports.claims.take(uuid, dataDir, "record");
+    const claim = await this.#ports.claims().take(uuid, dataDir, "record");
     try {
       const info = await this.#suspended(known, runs);
       if (info === null) return { ended: 0, info: await runs.info(uuid) };

@@ -85,7 +85,7 @@ async function resumeFormer(
   try {
     const left = await before(supervisor.signal);
     if (!left) return undefined;
-    const { pid } = await parts.resumer.resume(left.uuid, left.agent, {
+    const { pid } = await parts.resumer().resume(left.uuid, left.agent, {
       ...left.opts,
       parentPid: supervisor.pid,
     });
@@ -165,13 +165,13 @@ export async function stopChild(
   { shutdown, ask, hurry }: { shutdown: Shutdown; ask: Ask; hurry: Promise<void> },
 ): Promise<{ exit: ExitStatus; killed: boolean }> {
   if (shutdown !== "brutal_kill") {
-    if (ask === "terminate") parts.signals.signalAll([child], SIGTERM, supervisor);
+    if (ask === "terminate") parts.signals().signalAll([child], SIGTERM, supervisor);
     else suspendTree(parts.table, child, ask);
     const ended = Promise.race([child.done, hurry]);
     await (shutdown === "infinity" ? ended : withTimeout(parts.clock, shutdown, ended));
   }
   const dies = child.exit === undefined;
-  if (dies) parts.signals.signalAll(parts.table.tree(child), SIGKILL, supervisor);
+  if (dies) parts.signals().signalAll(parts.table.tree(child), SIGKILL, supervisor);
   const exit = await child.done;
   await parts.runner.reap(child);
   return { exit, killed: dies };

@@ -1,5 +1,6 @@
 /** The fifth tier of the kernel's parts: what an agent's process does, and how its run is resumed. */
 
+import { lazy } from "../../lib/lazy.ts";
 import { ChildAgents } from "../agents/child-agents.ts";
 import { RunResumer } from "../agents/run-resumer.ts";
 import { ChatControl } from "../chat/chat-control.ts";
@@ -18,25 +19,26 @@ export function buildAgents(parts: Processes) {
     reason: async (proc) => {
       const { script } = proc.spec.opts;
       if (!script) return reason(parts, proc);
-      const own = { ...parts, agents: () => agents, processes: () => processes };
+      const own = { ...parts, agents, processes: () => processes };
       if (script.shell) return (await import("../loop/shell.ts")).runShell(own, proc, script);
       return (await import("../loop/workflow.ts")).runWorkflow(own, proc, script);
     },
-    startMounts: new StartMounts(parts),
+    startMounts: lazy(() => new StartMounts(parts)),
   });
   const stored = {
     ...parts,
     processes,
-    claims: new RunClaims(parts),
+    claims: lazy(() => new RunClaims(parts)),
     // A run of this kernel is alive only while it is in the process table.
     kernelAlive: (id: string): boolean => id !== kernelId && kernelAlive(id),
   };
-  const resumer = new RunResumer(stored);
-  const agents = new ChildAgents({ ...stored, resumer });
+  const resumer = lazy(() => new RunResumer(stored));
+  const agents = lazy(() => new ChildAgents({ ...stored, resumer }));
+  events.subscribe({ onResumed: (proc, saved) => agents().resumeChildren(proc, saved) });
   // After the children: those that were units are units again.
   events.subscribe({
     onResumed: (proc, { units: before, unread }) => units.resumed(proc, before, unread),
     onEnded: (uuid) => void units.endParked(uuid),
   });
-  return { ...stored, resumer, agents, chats: new ChatControl(parts) };
+  return { ...stored, resumer, agents, chats: lazy(() => new ChatControl(parts)) };
 }

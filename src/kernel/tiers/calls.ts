@@ -1,5 +1,6 @@
 /** The second tier of the kernel's parts: what calls change, wait for and reach by the network. */
 
+import { lazy } from "../../lib/lazy.ts";
 import { EffectWindows } from "../files/effect-windows.ts";
 import { RunNetworks } from "../network/run-networks.ts";
 import type { Process } from "../process/process.ts";
@@ -16,6 +17,6 @@ export function buildCalls(core: Core) {
     waiting,
     drain: new Drain(clock, waiting),
     windows: new EffectWindows<Process>(clock, table),
-    networks: new RunNetworks(core),
+    networks: lazy(() => new RunNetworks(core)),
   };
 }

@@ -1,5 +1,6 @@
 /** The third tier of the kernel's parts: what processes reach, such as files, mounts, devices and messages. */
 
+import { lazy } from "../../lib/lazy.ts";
 import { DeviceRegistry } from "../../vfs/namespace.ts";
 import { Asks } from "../asks/asks.ts";
 import { FileSystem } from "../file-system.ts";
@@ -50,11 +51,11 @@ export function buildIo(core: Core) {
     files,
     mounts: new MountManager({ ...own, files, openContexts }),
     asks,
-    scheduledWakes: new ScheduledWakes({ ...own, units, asks }),
+    scheduledWakes: lazy(() => new ScheduledWakes({ ...own, units, asks })),
     gate,
     /** The kernel's own devices. They are registered last, because they use its managers. */
     devices: new DeviceRegistry(),
     changes,
-    ipc: new IpcManager({ ...core, mail: new WaitingRunMail(core) }),
+    ipc: lazy(() => new IpcManager({ ...core, mail: new WaitingRunMail(core) })),
   };
 }

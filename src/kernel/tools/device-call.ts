@@ -67,7 +67,7 @@ export async function callDevice(
     const { limits, network } = proc.spec.opts;
     if (!proc.run.startedPrograms) return "";
     const refused = await openContexts.refusals(proc, text);
-    const hosts = isLimited(network) ? networks.takeRefused(proc) : "";
+    const hosts = isLimited(network) ? networks().takeRefused(proc) : "";
     const hits = children.takeHits(proc.uuid);
     return refused + hosts + (hits === null ? "" : hitsText(hits, text, limits));
   };
