@@ -3,6 +3,7 @@
 import type { LanguageModelV4 } from "@ai-sdk/provider";
 import { definePlugin, SyscallError } from "rnix/plugin";
 import { isObject } from "./_lib/json.ts";
+import { once } from "./_lib/once.ts";
 import { answerForm } from "./_model/answer-form.ts";
 import type { ListRequest } from "./_model/model-list.ts";
 import type { Access, Connection } from "./_model/open.ts";
@@ -20,10 +21,7 @@ export default definePlugin({
   devices: {
     "/dev/llm/openai": {
       factory: async (_subpath, _flags, context) => {
-        const [{ openModel }, { compatible, modelsAt }] = await Promise.all([
-          import("./_model/open.ts"),
-          import("./_model/compatible.ts"),
-        ]);
+        const [{ openModel }, { compatible, modelsAt }] = await parts();
         const connect = (settings: Settings): Connection => {
           const { own, url, api, extra } = targetOf(settings);
           const list = (key: string): ListRequest => ({ ...modelsAt(url, key), ...(own && { talks }) });
@@ -43,6 +41,8 @@ export default definePlugin({
     },
   },
 });
+
+const parts = once(() => Promise.all([import("./_model/open.ts"), import("./_model/compatible.ts")]));
 
 /** Its list also has models for other purposes. */
 function talks(id: string): boolean {

@@ -2,6 +2,7 @@
 
 import { type Device, definePlugin, type OpenContext, type ToolDef } from "rnix/plugin";
 import { AnswerFile, type Answers } from "../_lib/answer-file.ts";
+import { once } from "../_lib/once.ts";
 import { COMMANDS } from "./commands.ts";
 import { LIMITS } from "./scopes.ts";
 
@@ -98,11 +99,12 @@ export default definePlugin({
     }),
   },
   async prompt(context, signal) {
-    const { promptPart } = await import("./prompt-part.ts");
-    return promptPart(context, signal);
+    return (await prompts()).promptPart(context, signal);
   },
   commands: COMMANDS,
 });
+
+const prompts = once(() => import("./prompt-part.ts"));
 
 function device(tools: ToolDef[], open: (context: OpenContext) => Promise<Answers>): Device {
   return {

@@ -2,6 +2,7 @@
 
 import { rm } from "node:fs/promises";
 import { type OpenContext, type Store, SyscallError } from "rnix/plugin";
+import { once } from "../_lib/once.ts";
 import {
   changeJson,
   changeStored,
@@ -312,14 +313,6 @@ function matching(entries: readonly MemoryEntry[], old: string): MemoryEntry[] {
 /** Code points. */
 export function lengthOf(text: string): number {
   return text.length - (text.match(/[\ud800-\udbff][\udc00-\udfff]/g)?.length ?? 0);
-}
-
-function once<T>(make: () => Promise<T>): () => Promise<T> {
-  let made: Promise<T> | undefined;
-  return () => {
-    made ??= make();
-    return made;
-  };
 }
 
 /** The store keeps at most this many. */

@@ -1,6 +1,6 @@
 /** The folders and embedded files from which configuration is read. */
 
-import { realpathSync } from "node:fs";
+import { lstatSync, realpathSync } from "node:fs";
 import { join, sep } from "node:path";
 import { errnoOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
@@ -88,6 +88,8 @@ export function inProject({ project }: Pick<ConfigSources, "project">, ...folder
 export function refuseEscape(file: string, { dir }: Project): void {
   let real: string;
   try {
+    // Most files that are looked for do not exist, and an error takes longer than this.
+    if (lstatSync(file, { throwIfNoEntry: false }) === undefined) return;
     real = realpathSync(file);
   } catch (error) {
     if (errnoOf(error) === "ENOENT") return;

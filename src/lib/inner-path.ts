@@ -1,6 +1,6 @@
 /** Tells whether a path lies in a folder, and where its links lead. */
 
-import { realpathSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import { isAbsolute, relative } from "node:path";
 
 /** The path relative to a folder that holds it, "" for the folder itself; null when it lies outside. */
@@ -24,8 +24,8 @@ export function climbsBehind(path: string): boolean {
 /** The path with its links resolved; unchanged when it is missing: an open below it fails with its own error. */
 export function realOrSame(path: string): string {
   try {
-    return realpathSync(path);
+    return existsSync(path) ? realpathSync(path) : path;
   } catch {
-    return path;
+    return path; // Removed since.
   }
 }

@@ -3,6 +3,7 @@
 import type { Document, LineCounter, Node } from "yaml";
 import type { ZodType, z } from "zod";
 import { BoundedMap } from "../../lib/caches.ts";
+import { lazy } from "../../lib/lazy.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { FileCache, pathExists } from "./file.ts";
 
@@ -36,14 +37,22 @@ const MAX_DEPTH = 50;
 
 /**
  * Reads and checks a YAML file. Returns null when there is no such file. Fails with INVALID, which names file, line and
- * column of the first five mistakes. The text is parsed again only when the file has changed.
+ * column of the first five mistakes. The text is parsed again only when the file has changed. `known`: what this schema
+ * has made of texts, for a file that each run reads.
  */
-export async function readYaml<S extends ZodType>(schema: S, file: string): Promise<Checked<S> | null> {
+export async function readYaml<S extends ZodType>(
+  schema: S,
+  file: string,
+  known?: WeakMap<YamlText, Checked<S>>,
+): Promise<Checked<S> | null> {
   if (!pathExists(file)) return null;
   const yaml = await library();
   cache ??= new FileCache((text, path) => parse(yaml, text, path));
   const text = cache.get(file);
-  return text && { value: check(schema, text), text };
+  if (text === null) return null;
+  const checked = known?.get(text) ?? { value: check(schema, text), text };
+  known?.set(text, checked);
+  return checked;
 }
 
 /**
@@ -110,10 +119,8 @@ const texts = new BoundedMap<string, { source: string; parsed: YamlText }>(512);
 type Library = typeof import("yaml");
 type ZodIssue = z.core.$ZodIssue;
 
-/** Loaded on first use: a run without configuration files does not need it. */
-function library(): Promise<Library> {
-  return import("yaml");
-}
+/** A run without configuration files does not need it. */
+const library = lazy((): Promise<Library> => import("yaml"));
 
 function parse(
   yaml: Library,

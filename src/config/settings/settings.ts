@@ -12,7 +12,7 @@ import { isSetting, SETTINGS, type SettingKey, type SettingValues } from "../../
 import { SyscallError } from "../../plugin/index.ts";
 import { type ConfigSources, refuseEscape } from "../config-sources.ts";
 import { choice, commandLine, formatLimit, limit, list, strict, text, texts } from "../files/values.ts";
-import { type Checked, readYaml, yamlError } from "../files/yaml.ts";
+import { type Checked, readYaml, type YamlText, yamlError } from "../files/yaml.ts";
 import type { Project } from "../project/project.ts";
 import { asksTrust, classOf } from "../trust/project-keys.ts";
 import { alwaysPart, leftOutText, type TrustRequest } from "../trust/trust.ts";
@@ -68,6 +68,16 @@ export async function loadSettings({ configDir, project, trust }: SettingsSource
     project && project.kind !== "none"
       ? await readConfig(join(project.dir, ".rnix", "config.yaml"), project)
       : null;
+  if (own !== null) return merged(user, own, trust);
+  const settings = withoutProject.get(user ?? DEFAULTS) ?? merged(user, null, trust);
+  withoutProject.set(user ?? DEFAULTS, settings);
+  return settings;
+}
+
+/** By the user's file: without a file of the project, all runs have the same settings. */
+const withoutProject = new WeakMap<ConfigFile | Values, Settings>();
+
+function merged(user: ConfigFile | null, own: ConfigFile | null, trust: SettingsSources["trust"]): Settings {
   const yours = user ? withFile(DEFAULTS, user) : DEFAULTS;
   const yourRules = user ? alwaysRules(user) : [];
   const asked = own === null ? [] : [...askedKeys(own, yours), ...askedRules(own, yourRules)];
@@ -271,10 +281,12 @@ type ConfigFile = Checked<typeof ConfigFile>;
 type Values = Record<ValueKey, Value>;
 type Key = ValueKey | typeof ALLOW_ALWAYS | OwnKey;
 
+const files = new WeakMap<YamlText, ConfigFile>();
+
 /** `project`: whose file it is; null for the user's. */
 async function readConfig(file: string, project: Project | null): Promise<ConfigFile | null> {
   if (project) refuseEscape(file, project);
-  const read = await readYaml(ConfigFile, file);
+  const read = await readYaml(ConfigFile, file, files);
   const keys = project && read ? Object.keys(read.value) : [];
   const misplaced = keys.find((key) => classOf(FILE, key) === "yours alone");
   if (read && misplaced !== undefined) {

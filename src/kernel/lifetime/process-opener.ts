@@ -2,6 +2,7 @@
 
 import { recordedMode } from "../../lib/ask-modes.ts";
 import { LastEqual } from "../../lib/caches.ts";
+import { lazy } from "../../lib/lazy.ts";
 import { type Message, O_RDWR, type SyscallError } from "../../plugin/index.ts";
 import { modeNews } from "../asks/ask-text.ts";
 import { firstMessage, storeImages } from "../conversation/messages.ts";
@@ -21,6 +22,8 @@ import {
 import type { SpawnOpts } from "../types.ts";
 import type { AskedPart } from "./prompt-parts.ts";
 import { permissionsOf, unmetSkillNeeds } from "./spawn-limits.ts";
+
+const promptParts = lazy(() => import("./prompt-parts.ts"));
 
 /** What a process begins with. */
 export interface OpenRequest {
@@ -151,7 +154,7 @@ export class ProcessOpener {
 
   async #promptParts(proc: Process): Promise<{ parts: AskedPart[]; notices: string[] }> {
     if (!proc.spec.opts.devices.hooks?.length) return { parts: [], notices: [] };
-    const { askPromptParts } = await import("./prompt-parts.ts");
+    const { askPromptParts } = await promptParts();
     return askPromptParts(proc, this.#parts.makeContext);
   }
 

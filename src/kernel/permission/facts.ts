@@ -2,16 +2,22 @@
 
 import { isLimited } from "../../proxy/host-rules.ts";
 import { isWhole, type Sandbox } from "../../sandbox/policy.ts";
-import type { NamedTool, Namespace } from "../../vfs/namespace.ts";
+import type { DeviceEntry, NamedTool, Namespace } from "../../vfs/namespace.ts";
 import type { Facts, ToolFacts } from "./call-view.ts";
 
-/** Lists the tools and devices of a namespace. */
-export function factsOf(namespace: Namespace): Pick<Facts, "tools" | "devices"> {
-  return {
-    tools: namespace.tools().map(factOf),
-    devices: namespace.entries().map(({ path }) => path),
-  };
+type Offered = Pick<Facts, "tools" | "devices">;
+
+/** Lists the tools and devices of a namespace. Namespaces with the same devices share the lists. */
+export function factsOf(namespace: Namespace): Offered {
+  const entries = namespace.entries();
+  const known = lists.get(entries);
+  if (known) return known;
+  const made = { tools: namespace.tools().map(factOf), devices: entries.map(({ path }) => path) };
+  lists.set(entries, made);
+  return made;
 }
+
+const lists = new WeakMap<readonly DeviceEntry[], Offered>();
 
 /** Whether no command of the run can leave its sandbox. */
 export function confinedFact({

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { CRON } from "../../cron/cron-folder.ts";
 import type { SchedulesPorts } from "../../cron/ports.ts";
 import { Schedules } from "../../cron/schedules.ts";
-import { BoundedMap } from "../../lib/bounded-map.ts";
+import { BoundedMap } from "../../lib/caches.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Activity } from "../../run/live-event.ts";
 import { type DailySpending, localDay, spendingOfAgentJobs } from "../../store/daily-spending.ts";

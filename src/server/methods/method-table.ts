@@ -1,5 +1,6 @@
 /** The table of methods. */
 
+import { lazy } from "../../lib/lazy.ts";
 import type { PlainDefinition, StreamDefinition } from "./method.ts";
 
 /**
@@ -8,7 +9,7 @@ import type { PlainDefinition, StreamDefinition } from "./method.ts";
  */
 export const METHODS = {
   ping: async () => (await import("./ping.ts")).ping,
-  spawn: async () => (await import("./spawn.ts")).spawn,
+  spawn: lazy(async () => (await import("./spawn.ts")).spawn),
   list_procs: async () => (await import("./list-procs.ts")).listProcs,
   list_all_procs: async () => (await import("./list-all-procs.ts")).listAllProcs,
   last_run: async () => (await import("./last-run.ts")).lastRun,

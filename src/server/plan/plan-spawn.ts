@@ -30,6 +30,7 @@ import type {
   SpawnOpts,
 } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
+import { lazy } from "../../lib/lazy.ts";
 import { TAINT_POLICIES } from "../../lib/taint.ts";
 import { processOptions } from "../../options/option-list.ts";
 import type { HostLease } from "../../plugin/host/lease.ts";
@@ -108,8 +109,8 @@ interface KnownSettings extends Pick<ProviderRequest, "byFlag" | "fallback" | "w
   envHad?: readonly string[];
 }
 
-const sandboxes = () => import("./choose-sandbox.ts");
-const scripts = () => import("../../config/workflows/workflows.ts");
+const sandboxes = lazy(() => import("./choose-sandbox.ts"));
+const scripts = lazy(() => import("../../config/workflows/workflows.ts"));
 
 /** What a plan rests on: known before plugins are loaded, and allowed to the caller. */
 interface Grounds {

@@ -65,16 +65,20 @@ export class Workspaces {
 
   /** A worktree belongs to the project from which it came. */
   projectOf({ cwd, env }: Pick<Where, "cwd" | "env">): Project {
+    return this.#projectAt(worktreeAt(this.#ports.user.dataDir, cwd)?.home ?? cwd, env);
+  }
+
+  /** `cwd`: in no worktree. */
+  #projectAt(cwd: string, env: Env): Project {
     const { user, uid } = this.#ports;
-    const origin = worktreeAt(user.dataDir, cwd);
-    return findProject({ cwd: origin?.home ?? cwd, home: user.home, uid, env });
+    return findProject({ cwd, home: user.home, uid, env });
   }
 
   async at(given: Where): Promise<Workspace> {
     const { user, plugins } = this.#ports;
     const origin = worktreeAt(user.dataDir, given.cwd);
     const where = origin === null ? given : inHome(given, origin);
-    const project = this.projectOf(where);
+    const project = this.#projectAt(where.cwd, where.env);
     const cwd = where.base ? realpathSync(where.base.cwd ?? where.cwd) : where.cwd;
     const base = where.base
       ? await this.#ports.bases.open({ project, cwd, env: where.env, base: where.base })
