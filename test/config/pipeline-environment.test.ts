@@ -153,6 +153,29 @@ describe("a value that looks like a key reaches no program and is redacted, what
     for (const key of [hex, hex + hex, env.APP_DIR]) expect(secrets).toContain(key);
   });
 
+  test.each([
+    ["Heroku, npm of old", "0f8fad5b-d9cb-469f-a165-70867728950e"],
+    ["Twilio, Datadog", "8f2a4c6e0b1d3f5a7c9e8f2a4c6e0b1d"],
+    ["GitHub of old", "8f2a4c6e0b1d3f5a7c9e8f2a4c6e0b1d3f5a7c9e"],
+    ["a short one", "k8Qw2Zr7Tn5L"],
+  ])("%s, unless its variable is named as one for commits, checksums and ids", (_of, key) => {
+    for (const value of [key, `--key=${key}`, `https://x.example/?key=${key}&a=b`])
+      for (const name of ["CI_X", "NODE_SHARED", "APP_DIR", "GO_HEADER"]) {
+        const { env, kept, secrets } = pipelineEnvironment({ [name]: value });
+        expect([env, kept]).toEqual([{}, [name]]);
+        expect(secrets.some((secret) => secret.endsWith(key))).toBe(true);
+      }
+    if (key.length < 32) return;
+    for (const name of [
+      "CI_COMMIT_SHA",
+      "CI_COMMIT_BEFORE_SHA",
+      "GITHUB_SHA",
+      "RUNNER_TRACKING_ID",
+      "npm_package_gitHead",
+    ])
+      expect(pipelineEnvironment({ [name]: key })).toEqual({ env: { [name]: key }, kept: [], secrets: [] });
+  });
+
   test("a password in an address is redacted", () => {
     const { secrets } = pipelineEnvironment({ CI_DB: "postgres://app:tr0ub4dor@db.acme.io/shop" });
     expect(secrets).toContain("tr0ub4dor");
@@ -160,7 +183,10 @@ describe("a value that looks like a key reaches no program and is redacted, what
 
   test.each([
     "feature/JIRA-1234-AddThingToCloudFormationStack2",
-    "8f2a4c6e0b1d3f5a7c9e8f2a4c6e0b1d3f5a7c9e",
+    "/builds/8f2a4c6e0b1d3f5a7c9e8f2a4c6e0b1d3f5a7c9e/x",
+    "/cache/0f8fad5b-d9cb-469f-a165-70867728950e",
+    "node@sha256:1b2c3d4e5f60718293a4b5c6d7e8f9011b2c3d4e5f60718293a4b5c6d7e8f901",
+    "ubuntu-24.04 20241124.1.0 linux-x64 v20.11.1 MacOSX14Sonoma",
     "/opt/hostedtoolcache/Java_Temurin-Hotspot_jdk/17.0.12-7/x64",
     "github_aeb1c3d2-1111-4f5e-8a77-0123456789ab",
     "-Dorg.gradle.jvmargs=-Xmx2048m -XX:MaxMetaspaceSize=512m",

@@ -47,12 +47,18 @@ const PASSWORD_IN_URL = /:\/\/[^/\s@]*@/;
 /** A shorter value may be a word. */
 const MIN_SECRET = 16;
 /** What a key can consist of. A word of a path has no "/", and is mostly lower case. */
-const WORD = /[A-Za-z0-9+_=-]{17,}/g;
-/** A key in hexadecimal digits, which has not the length of a commit; and names of variables for other values of that form. */
-const HEX_KEY = /^(?=.*[a-f])(?=.*\d)(?!.{40}$)[\da-f]{32,}$/i;
-const HEX_NAME = /SHA|COMMIT|HASH|DIGEST|CHECKSUM|REVISION|TRACE|SPAN|UUID|_ID$|_REF$/i;
-/** Random letters and digits change their kind at 62 % of the places, words in camel case at 30 %. */
+const WORD = /[A-Za-z0-9+_=-]{12,}/g;
+/**
+ * Keys of Heroku and npm are UUIDs, those of Twilio, Datadog and GitHub had 32 or 40 hexadecimal digits. Values of these
+ * forms are harmless only where the name says so: commits, checksums, ids.
+ */
+const HEX_KEY =
+  /(?<![\w/.@-]|sha\d+:)(?:(?=\d*[a-f])(?=[a-f]*\d)[\da-f]{32,}|[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12})(?![\w/.-])/gi;
+const HEX_NAME =
+  /(?:^|_)(?:SHA\d*|COMMIT|HASH|DIGEST|CHECKSUM|REVISION|TRACE|SPAN|UUID|GUID|GITHEAD)(?:_|$)|_(?:ID|REF|HEAD)$/i;
+/** Random letters and digits change their kind at 62 % of the places, words in camel case at 30 %; short ones vary more. */
 const RANDOM_CHANGES = 0.38;
+const RANDOM_CHANGES_SHORT = 0.5;
 
 interface PipelineEnvironment {
   /** What programs get. */
@@ -96,7 +102,7 @@ function secretsOf(name: string, value: string): string[] {
   const found = [
     ...secretsIn(value),
     ...(LISTED.has(name) ? [] : (value.match(WORD)?.filter(isRandomWord) ?? [])),
-    ...(HEX_KEY.test(value) && !LISTED.has(name) && !HEX_NAME.test(name) ? [value] : []),
+    ...(LISTED.has(name) || HEX_NAME.test(name) ? [] : (value.match(HEX_KEY) ?? [])),
   ];
   return SECRET.test(name) && !LISTED.has(name) && isSecretValue(value) ? [value, ...found] : found;
 }
@@ -106,7 +112,7 @@ function isRandomWord(word: string): boolean {
   const pairs = word.match(/[A-Za-z0-9](?=[A-Za-z0-9])/g)?.length ?? 0;
   const changes = word.match(/[a-z](?=[A-Z0-9])|[A-Z](?=[a-z0-9])|[0-9](?=[A-Za-z])/g)?.length ?? 0;
   const isMixed = /[a-z]/.test(word) && /[A-Z]/.test(word) && /[0-9]/.test(word);
-  return isMixed && pairs >= MIN_SECRET && changes / pairs > RANDOM_CHANGES;
+  return isMixed && changes / pairs > (pairs < MIN_SECRET ? RANDOM_CHANGES_SHORT : RANDOM_CHANGES);
 }
 
 function isSecretValue(value: string): boolean {
