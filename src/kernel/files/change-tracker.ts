@@ -288,12 +288,13 @@ export class ChangeTracker {
       const { before } = change;
       lines.push({ ...change, before: isEntry(before) ? await stateOfEntry(before, committed) : before });
     }
-    // What an undo brings back under its former name is the run's under the new one. What is older than the run and was
-    // ignored or elsewhere is left alone by an undo, and named.
+    // What an undo brings back under its former name is the run's under the new one, and so is what is in a folder that
+    // the run has moved: the former name may have its content again, as after `git stash`. What is older than the run and
+    // was ignored or elsewhere is left alone by an undo, and named.
     const removed = Map.groupBy(lines, ({ before, after }) => (after === null && before?.oid) || "");
     for (const { before: _, ...change } of moved) {
-      const { oid, older } = change.after ?? {};
-      if ((oid && removed.get(oid)?.pop()) || (older && (await this.#isInMoved(change.path))))
+      const { oid } = change.after ?? {};
+      if ((oid && removed.get(oid)?.pop()) || (await this.#isInMoved(change.path)))
         lines.push({ ...change, before: null });
     }
     lines.sort((a, b) => (a.path < b.path ? -1 : 1));

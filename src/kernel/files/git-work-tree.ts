@@ -52,10 +52,10 @@ export interface Listing {
   /** The files' entries in the index, by path; undefined for a file that the index lacks. */
   entries: ReadonlyMap<string, IndexEntry | undefined>;
   /**
-   * Whether a file is older than the first listing, and was not in it: it was ignored, or had another name.
-   * `isReplaced`: another file has its name since it was last seen.
+   * Whether a file is older than the first listing. "here": it was ignored; "elsewhere": it was not listed; "listed": it
+   * was, by this or another name. `isReplaced`: another file has its name since it was last seen.
    */
-  isOlder(path: string, isReplaced?: boolean): "here" | "elsewhere" | false;
+  isOlder(path: string, isReplaced?: boolean): "here" | "elsewhere" | "listed" | false;
   /** False when something could not be read. */
   complete: boolean;
 }
@@ -121,7 +121,8 @@ export class WorkTree {
       if (!isReplaced && scan.wasIgnored(path)) return "here";
       const stat = listed.stats.get(path);
       const isNew = !stat || stat.birthtimeMs === 0 || stat.birthtimeMs >= this.#begunMs - SLACK_MS;
-      return isNew || stat.isDirectory() || scan.inodes.has(stat.ino % 2 ** 32) ? false : "elsewhere";
+      if (isNew || stat.isDirectory()) return false;
+      return scan.inodes.has(stat.ino % 2 ** 32) ? "listed" : "elsewhere";
     };
     return { ...listed, entries: scan.dirty, isOlder, complete: errors === "" && scan.complete };
   }

@@ -30,6 +30,8 @@ export interface IndexEntry {
   oid: string;
   /** Its permissions in the work tree before it changed; absent: not known. */
   mode?: number;
+  /** The lower half of its inode before it changed. */
+  ino?: number;
 }
 
 interface ScanOptions {
@@ -301,7 +303,8 @@ export class TreeScan {
     const kind = KINDS.get(mode) ?? "other";
     const before = this.#facts[number * 2] ?? 0;
     const isFile = kind === "file" || kind === "exec";
-    return { kind, oid, ...(isFile && before !== 0 && { mode: before & PERMISSIONS }) };
+    const ino = this.#facts[number * 2 + 1];
+    return { kind, oid, ino, ...(isFile && before !== 0 && { mode: before & PERMISSIONS }) };
   }
 
   /** Notes the time of a folder before it is read. */

@@ -78,7 +78,11 @@ export class TreeSnapshot {
     const before = known ? known.state : this.#former(path, seen, listing);
     // A known file counts as well if an older file was moved over it, also where it was ignored at first.
     const isReplaced = known !== undefined && inodeIn(known.version) !== inodeIn(version);
-    const isMoved = seen !== null && listing.isOlder(path, isReplaced) === "elsewhere";
+    const ino = (listing.stats.get(path)?.ino ?? 0) % 2 ** 32;
+    const isHere = before !== null && !isReplaced && (known !== undefined || entry?.ino === ino);
+    const older = seen !== null && listing.isOlder(path, isReplaced);
+    // A listed one comes back under its former name, unless its content was not kept: then it is the only copy.
+    const isMoved = older === "elsewhere" || (older === "listed" && !isHere && seen?.state.oid === null);
     const after = seen && isMoved ? { ...seen.state, older: true } : (seen?.state ?? null);
     this.#known.set(path, { version, state: after, entry });
     const isSame = isEntry(before) ? isIn(before, seen) : sameState(before, after);

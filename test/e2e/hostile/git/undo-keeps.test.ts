@@ -160,6 +160,53 @@ describe("undo never takes what the user had", () => {
   });
 
   test.each([
+    ["git stash", ["mv src data2; git stash -q"]],
+    ["git reset", ["mv src data2; git reset -q --hard"]],
+    ["git stash, and one moved on", ["mv src data2; git stash -q; mv data2/a.txt q.txt"]],
+    ["new files", ["mv src data2; mkdir src; echo a > src/a.txt; echo b > src/b.txt"]],
+    ["git stash in the next step", ["mv src data2", "git stash -q"]],
+  ])(
+    "of a folder that was moved, and made again by %s, nothing is left or unnamed",
+    async (_by, commands) => {
+      await using machine = new Machine({ git: true });
+      for (const name of ["a", "b", "deep/c"]) machine.write(`src/${name}.txt`, `${name}\n`);
+      machine.commit("all");
+      const had = { "src/mine.txt": "mine\n", "src/b.txt": "b of the user\n" };
+      for (const [path, text] of Object.entries(had)) machine.write(path, text);
+      const uuid = await played(machine, ...commands);
+      expect(await machine.run(["undo", uuid])).toMatchObject({ code: 0 });
+      const names = ["a", "b", "deep/c", "mine"].map((name) => `data2/${name}.txt`);
+      expect([...names, "q.txt"].filter((path) => machine.has(path))).toEqual([]);
+      expect(Object.keys(had).map((path) => machine.read(path))).toEqual(Object.values(had));
+      expect(["a", "deep/c"].map((name) => machine.read(`src/${name}.txt`))).toEqual(["a\n", "deep/c\n"]);
+    },
+  );
+
+  test.each([
+    ["a folder that was moved", "mv src kept", "kept/big.txt"],
+    ["a new name", "mv src/big.txt big2.txt", "big2.txt"],
+    ["the name of another file", "mv src/big.txt a.txt", "a.txt"],
+  ])(
+    "the only copy of a file too large to keep stays, also with --force: in %s",
+    async (_in, command, path) => {
+      await using machine = new Machine({ git: true });
+      machine.config({ undo_file_size: "1KiB" });
+      machine.write("a.txt", "a\n");
+      machine.commit("all");
+      machine.write("src/big.txt", "x".repeat(3000));
+      const uuid = await played(machine, command);
+      const { code, stderr } = await machine.run(["undo", uuid]);
+      expect([code, stderr]).toEqual([
+        1,
+        expect.stringContaining(`left alone  ${path}: it is older than the run`),
+      ]);
+      expect(stderr).not.toContain("--force");
+      await machine.run(["undo", uuid, path, "--force"]);
+      expect(machine.read(path)).toBe("x".repeat(3000));
+    },
+  );
+
+  test.each([
     ["at once", ["echo 'm*' >> .gitignore; echo run >> mine.txt"]],
     ["in two steps", ["echo 'm*' >> .gitignore", "echo run >> mine.txt"]],
     ["and removes it", ["echo 'm*' >> .gitignore; rm mine.txt"]],
