@@ -4,6 +4,7 @@ import { callTitle, firstLine } from "../../lib/call-title.ts";
 import { Abort } from "../../lib/cancellation.ts";
 import type { Channel } from "../../lib/channel.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
+import { formatDuration } from "../../lib/duration.ts";
 import { type ChecklistItem, SyscallError } from "../../plugin/index.ts";
 import type { AskVerdict, OpenAsk } from "../../run/ask-schema.ts";
 import type { Activity } from "../../run/live-event.ts";
@@ -203,10 +204,8 @@ export class Process {
         reason: "timeout",
         error: new SyscallError(
           "TIMEOUT",
-          `The run's time limit of ${limit} ms is used up. Set a longer one with --timeout.`,
-          {
-            pid: this.pid,
-          },
+          `The run's time limit of ${formatDuration(limit)} is used up. Set a longer one with --timeout.`,
+          { pid: this.pid },
         ),
       }),
     );
