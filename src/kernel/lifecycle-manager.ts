@@ -60,7 +60,7 @@ export class LifecycleManager {
    */
   async suspend(pid: PID, o: SuspendOptions = {}): Promise<ExitStatus> {
     const { table, debug, children } = this.#parts;
-    const { reason = "asked for", by, now } = o;
+    const { reason = "on request", by, now } = o;
     const wake = o.wake ?? usualWake(table.find(pid));
     const proc = debug.callNow(by, pid, "Suspend", { pid, reason, wake }, () => {
       const found = table.get(pid);

@@ -61,7 +61,7 @@ describe("a run that Ctrl-C has suspended", () => {
     expect(code).toBe(75);
     const [, uuid = ""] = /rnix resume ([0-9a-f-]+)/.exec(screen) ?? [];
     const before = recordOf(machine, uuid);
-    expect(before.suspended).toEqual({ reason: "asked for", cause: "asked", wake: { on: "never" } });
+    expect(before.suspended).toEqual({ reason: "on request", cause: "asked", wake: { on: "never" } });
 
     const resumed = await machine.run(["resume", uuid]);
     expect(resumed).toMatchObject({ code: 0, stdout: "went on\n" });

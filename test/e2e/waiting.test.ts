@@ -192,7 +192,7 @@ test.concurrent("a run resumes at the time of rnix suspend --for, and at a messa
   await ended(machine, messaged);
   expect(recordOf(machine, messaged).result).toBe("woken by words");
   expect(recordOf(machine, left).suspended).toEqual({
-    reason: "asked for",
+    reason: "on request",
     cause: "asked",
     wake: { on: "never" },
   });

@@ -635,7 +635,7 @@ describe("Checkpoint", () => {
     const { records } = await h.runs.events(uuid);
     expect(records.filter(({ syscall }) => ["Checkpoint", "Suspend"].includes(syscall))).toMatchObject([
       { syscall: "Checkpoint", args: { pid, by: 0 }, result: 1 },
-      { syscall: "Suspend", args: { pid, reason: "asked for", wake: { on: "never" }, by: 0 } },
+      { syscall: "Suspend", args: { pid, reason: "on request", wake: { on: "never" }, by: 0 } },
     ]);
     expect(await h.kernel.lifecycle.checkpoint(pid).catch((error: unknown) => error)).toMatchObject({
       code: "NOT_FOUND",

@@ -44,7 +44,7 @@ export async function listJobs(io: Io, flags: FlagValues<typeof LIST_FLAGS>): Pr
     if (shared_budget)
       io.stdout.write(`${all ? `${printable(basename(project))}: ` : ""}${sharedText(shared_budget)}\n`);
   const waiting = jobs.filter(({ last }) => last?.state === "parked").length;
-  if (waiting > 0) io.stdout.write(`${plural(waiting, "job")} wait for an answer: rnix asks\n`);
+  if (waiting > 0) io.stdout.write(`${plural(waiting, "job waits", "jobs wait")} for an answer: rnix asks\n`);
   return code;
 }
 

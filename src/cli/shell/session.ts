@@ -36,6 +36,9 @@ export async function session(io: Io, { cwd, history: file, run }: SessionOption
   const history = new History(file);
   const reader = new LineReader(io);
   const typed = history.load();
+  io.stderr.write(
+    'spawn "…" runs an agent, any other word a program; exit leaves, rnix sh --help has the rest\n',
+  );
   let state: SessionState | undefined;
   for (;;) {
     const folder = state?.folder || cwd;

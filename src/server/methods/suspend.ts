@@ -39,7 +39,7 @@ export const suspend = method({
     } else if (found.info.ended_at_ms !== null && found.info.state === "suspended") {
       const { dataDir } = found.run.records;
       const next: Wake = wake ?? { on: found.info.chat ? "message" : "never" };
-      await services.kernel.lifecycle.setWake(ref.uuid, dataDir, "asked for", next);
+      await services.kernel.lifecycle.setWake(ref.uuid, dataDir, "on request", next);
       services.waker?.began(ref.uuid);
       if (isWoken(next, found.info.chat)) services.waker?.suspended({ uuid: ref.uuid, wake: next });
     } else if (found.info.state !== "suspended") {

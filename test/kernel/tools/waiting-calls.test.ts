@@ -354,15 +354,15 @@ test("can change what it waits for while no kernel resumes it", async () => {
   const { uuid } = h.kernel.processes.info(pid);
   await h.kernel.lifecycle.suspend(pid, { wake: { on: "at", at_ms: 1 } });
   expect((await h.recordOf(uuid)).suspended).toMatchObject({ by_itself: true });
-  await h.kernel.lifecycle.setWake(uuid, h.dataDir, "asked for");
+  await h.kernel.lifecycle.setWake(uuid, h.dataDir, "on request");
   expect((await h.recordOf(uuid)).suspended).toEqual({
-    reason: "asked for",
+    reason: "on request",
     cause: "asked",
     wake: { on: "never" },
   });
   expect((await h.resumed(uuid)).info).toMatchObject({ exit_code: 0 });
   const ended = await h.recordOf(uuid);
-  await h.kernel.lifecycle.setWake(uuid, h.dataDir, "asked for");
+  await h.kernel.lifecycle.setWake(uuid, h.dataDir, "on request");
   expect(await h.recordOf(uuid)).toEqual(ended);
 });
 
