@@ -153,9 +153,9 @@ function clean(text: string): string {
   });
 }
 
-/** Its first 8 characters are the same for all runs of a minute. */
+/** Its first 13 characters are the same for all runs of a millisecond. */
 export function shortUuid(uuid = ""): string {
-  return uuid.slice(0, 13);
+  return uuid.slice(0, 18);
 }
 
 function counted(count: number): string {

@@ -163,6 +163,12 @@ test("the rows fit 80 columns, and the strip has a mark for each", () => {
   expect(Bun.stripANSI(strip(rows, io, io.stdout))).toBe("+-  + 1 ran, - 1 skipped");
 });
 
+test("runs that start in one millisecond have different beginnings, by which rnix log finds each", () => {
+  const rows = [0, 0].map(() => row({ uuid: Bun.randomUUIDv7("hex", NOW) }));
+  const named = rowsTable(rows, new FakeIo({})).match(/[\da-f]{8}-[\da-f]{4}[-\da-f]*/g);
+  expect(new Set(named).size).toBe(2);
+});
+
 test("times are shown in the zone that they are given in", () => {
   expect(instantText("2027-01-05T02:00:00.000Z", "Europe/Berlin")).toBe("Tue 2027-01-05 03:00");
   expect(instantText("2027-01-05T02:00:07.000Z", "UTC")).toBe("Tue 2027-01-05 02:00:07");

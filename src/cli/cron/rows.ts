@@ -12,7 +12,8 @@ import { wallTime } from "./when.ts";
 const STRIP = 30;
 const REASON_WIDTH = 400;
 const WHAT_WIDTH = 24;
-const RUN_CHARS = 13;
+/** Runs that start in one millisecond differ in the last four. */
+const RUN_CHARS = 18;
 const YEAR_MS = 330 * 86_400_000;
 
 type State = LedgerRow["state"];

@@ -34,7 +34,7 @@ function lineOf(info: ListedProc, style: Style, now: number): string {
   const mark = ended_at_ms === null ? "…" : exit_code === 0 ? style.green("✓") : style.red("✗");
   const now_ = ended_at_ms === null && doing ? `  ${doingText(doing, now, style)}` : "";
   const use = `${plural(steps, "step")}, ${formatCount(tokens_used)} tokens, ${formatElapsed(elapsed_ms)}`;
-  return `${mark} ${title}  ${style.dim(`${uuid.slice(0, 13)} ${stateOf(info)}, ${use}`)}${now_}`;
+  return `${mark} ${title}  ${style.dim(`${uuid.slice(0, 18)} ${stateOf(info)}, ${use}`)}${now_}`;
 }
 
 function stateOf({ status, exit_reason, exit_code }: ListedProc): string {
