@@ -147,7 +147,7 @@ test("a PID that does not exist is an error that names it", async () => {
   }
 });
 
-const Detail = ProcInfo.extend({
+const Detail = ProcInfo.unwrap().extend({
   live: z.boolean(),
   fds: z.array(z.object({ fd: z.number(), path: z.string() })),
   context: z.object({ messages: z.number() }).nullable(),

@@ -1,28 +1,30 @@
 /** The part of a run's record that listings filter and sort by. */
 
-import type { z } from "zod";
+import { z } from "zod";
 import { ProcInfo } from "./schema.ts";
 
-const RunRow = ProcInfo.pick({
-  uuid: true,
-  pid: true,
-  earlier_pids: true,
-  kind: true,
-  state: true,
-  agent: true,
-  chat: true,
-  project: true,
-  parent_uuid: true,
-  origin_uuid: true,
-  created_at_ms: true,
-  ended_at_ms: true,
-  exit_code: true,
-  exit_reason: true,
-  kernel: true,
-  suspended: true,
-  foreign: true,
-  moved_from: true,
-});
+const RunRow = z.lazy(() =>
+  ProcInfo.unwrap().pick({
+    uuid: true,
+    pid: true,
+    earlier_pids: true,
+    kind: true,
+    state: true,
+    agent: true,
+    chat: true,
+    project: true,
+    parent_uuid: true,
+    origin_uuid: true,
+    created_at_ms: true,
+    ended_at_ms: true,
+    exit_code: true,
+    exit_reason: true,
+    kernel: true,
+    suspended: true,
+    foreign: true,
+    moved_from: true,
+  }),
+);
 export type RunRow = z.infer<typeof RunRow>;
 
 export function rowOf(info: ProcInfo): RunRow {

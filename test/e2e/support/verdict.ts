@@ -17,7 +17,7 @@ export const Receipt = z.strictObject({
   exit_code: z.int(),
   exit_reason: z.string(),
   /** Not in the table either: the time at which a suspended run resumes (design §2, "Waiting"). */
-  suspended: ProcInfo.shape.suspended.unwrap(),
+  suspended: ProcInfo.unwrap().shape.suspended.unwrap(),
   result: z.string().nullable(),
   /** Not in the table, but asked for by "partial text is kept and marked as partial" (design §2). */
   partial: z.boolean(),
