@@ -1,7 +1,7 @@
 /** Scans many texts without blocking the thread, and each text once. */
 
 import { hashOf } from "./entry-file.ts";
-import { type Finding, scan } from "./scan/scan.ts";
+import type { Finding } from "./scan/scan.ts";
 
 /** More than a scope holds. */
 const MAX_KNOWN = 20_000;
@@ -17,6 +17,8 @@ export async function scanned(text: string, signal: AbortSignal): Promise<Findin
   const there = known.get(hash);
   if (there !== undefined) return there;
   await turn(signal);
+  // Loaded for the first text: a run that remembers nothing needs none of its patterns.
+  const { scan } = await import("./scan/scan.ts");
   const found = scan(text);
   const oldest = known.keys().next();
   if (known.size >= MAX_KNOWN && !oldest.done) known.delete(oldest.value);

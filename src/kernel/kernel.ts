@@ -44,11 +44,11 @@ export interface Kernel extends ReturnType<typeof createKernel> {}
 export function createKernel(ports: KernelPorts) {
   const parts = buildSystem(buildAgents(buildProcesses(buildIo(buildCore(ports)))));
   registerOwnDevices(parts);
-  const { debug, ctx, files, processes, supervisors, init, mounts } = parts;
+  const { debug, ctx, files, processes, init, mounts } = parts;
   const { asks, calls, budget, contexts, inboxes, table, watchers } = parts;
   const units = unitsById(parts.units);
   return {
-    ...{ debug, ctx, files, processes, supervisors, init, mounts },
+    ...{ debug, ctx, files, processes, init, mounts },
     get signals() {
       return parts.signals();
     },
@@ -60,6 +60,9 @@ export function createKernel(ports: KernelPorts) {
     },
     get ipc() {
       return parts.ipc();
+    },
+    get supervisors() {
+      return parts.supervisors();
     },
     get lifecycle() {
       return parts.lifecycle();
@@ -143,7 +146,7 @@ function countResources({ holders, ...parts }: System) {
     signals: holders.signals.size,
     threads: holders.threads.size,
     coroutines: holders.coroutines.size,
-    supervisors: parts.supervisors.size,
+    supervisors: parts.supervisors.made?.size ?? 0,
     agents: parts.agents.made?.waiting ?? 0,
     modelCalls: parts.gate.calls,
     budgets: parts.budget.live,
@@ -157,7 +160,11 @@ function countResources({ holders, ...parts }: System) {
 interface System extends ReturnType<typeof buildSystem> {}
 
 function buildSystem(parts: Agents) {
-  const supervisors = new SupervisorManager(parts);
+  const supervisors = lazy(() => new SupervisorManager(parts));
+  parts.events.subscribe({
+    onResumed: (proc) => supervisors.made?.onResumed(proc),
+    onEnded: (uuid, exit) => supervisors.made?.onSuspendedEnd(uuid, exit),
+  });
   const init = new InitManager({ ...parts, supervisors });
   return {
     ...{ ...parts, supervisors, init },

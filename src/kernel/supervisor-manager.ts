@@ -25,10 +25,6 @@ export class SupervisorManager {
   readonly #all = new WeakMap<Process, Supervisor>();
 
   constructor(parts: Agents) {
-    parts.events.subscribe({
-      onResumed: (proc) => this.#onResumed(proc),
-      onEnded: (uuid, exit) => this.#onSuspendedEnd(uuid, exit),
-    });
     this.#parts = {
       ...parts,
       spawnSupervisor: (spec, parentPid) => {
@@ -92,12 +88,12 @@ export class SupervisorManager {
   }
 
   /** The run may be a suspended child of the supervisor that is the new process's parent. */
-  #onResumed(proc: Process): void {
+  onResumed(proc: Process): void {
     const parent = this.#parts.table.find(proc.family.ppid);
     if (parent) this.#live.get(parent)?.onResumed(proc);
   }
 
-  #onSuspendedEnd(uuid: string, exit: ExitStatus): void {
+  onSuspendedEnd(uuid: string, exit: ExitStatus): void {
     for (const supervisor of this.#live.values()) supervisor.onSuspendedEnd(uuid, exit);
   }
 

@@ -2,6 +2,7 @@
 
 import { orAborted, withDeadline, withTimeout } from "../../lib/cancellation.ts";
 import { messageOf } from "../../lib/error-detail.ts";
+import type { Lazy } from "../../lib/lazy.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { MountScope } from "../mount-manager.ts";
 import type { Process } from "../process/process.ts";
@@ -11,7 +12,7 @@ import type { SupervisorManager } from "../supervisor-manager.ts";
 import type { Agents } from "../tiers/agents.ts";
 import type { ExitStatus, MountRequest, PID, SpawnOpts } from "../types.ts";
 
-export type InitParts = Agents & { supervisors: SupervisorManager };
+export type InitParts = Agents & { supervisors: Lazy<SupervisorManager> };
 
 /** Maximum time for a unit to start. */
 const START_MS = 60_000;
@@ -93,7 +94,7 @@ export class InitUnit {
     try {
       if (mounted) await mounts.unmountShared(mounted.scope, mounted.path);
       if (proc && !proc.exit)
-        await this.#endOf(proc, supervisors.stopSupervisor(proc.pid, undefined, status));
+        await this.#endOf(proc, supervisors().stopSupervisor(proc.pid, undefined, status));
     } catch (thrown) {
       log("warn", this.#label(), `it did not end well: ${messageOf(thrown)}`);
     }
@@ -102,7 +103,7 @@ export class InitUnit {
   async #bringUp(start: InitStart, signal: AbortSignal): Promise<void> {
     const { supervisors, mounts, table, clock } = this.#parts;
     if (start.kind === "supervisor") {
-      this.#proc = table.get(await supervisors.spawnSupervisor(start.spec, signal));
+      this.#proc = table.get(await supervisors().spawnSupervisor(start.spec, signal));
       void this.#proc.done.then((exit) => this.#ended(exit));
       return;
     }
@@ -131,7 +132,7 @@ export class InitUnit {
     signal: AbortSignal,
   ): Promise<{ id: string; exit: ExitStatus } | undefined> {
     const { supervisors, table, children } = this.#parts;
-    for (const { id, kind, pid, exit } of supervisors.childrenOf(supervisor)) {
+    for (const { id, kind, pid, exit } of supervisors().childrenOf(supervisor)) {
       const child = kind === "command" && pid !== null ? table.find(pid) : undefined;
       const hasEnded = child !== undefined && !(await children.isRunning(child.uuid));
       const end = hasEnded ? await orAborted(child.done, signal) : exit;
@@ -170,7 +171,7 @@ export class InitUnit {
   #restarts(): number | null {
     if (this.plan.start.kind === "mount") return null;
     if (!this.#proc) return 0;
-    const children = this.#parts.supervisors.childrenOf(this.#proc);
+    const children = this.#parts.supervisors().childrenOf(this.#proc);
     return children.reduce((sum, { restarts }) => sum + restarts, 0);
   }
 

@@ -68,7 +68,7 @@ export class ProcessOpener {
       undo.push(() => inboxes.clear(proc));
       inboxes.of(proc).putBack(saved.unread);
     }
-    await this.#announceMode(proc, saved);
+    if (saved || proc.permissions.askMode === "plan") await this.#announceMode(proc, saved);
     undo.push(() => this.#parts.mounts.clear(proc));
     if (saved) proc.conversation.images = saved.spawned.images ?? [];
     const { mounts = [] } = opts;
