@@ -35,6 +35,8 @@ describe("a key", () => {
     box.write(USER, "providers: { other: { driver: openai, base_url: 'https://other.example/v1' } }\n");
     const choice = await choose(box, "other", KEYS);
     expect((await failure(() => choice.secret())).code).toBe("UNAVAILABLE");
+    // Where the server refuses the request, no variable that is not sent is named.
+    expect(choice.config.key_source).toBe("api_key_env of other: its entry names no key");
   });
 
   test.each([

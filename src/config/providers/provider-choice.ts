@@ -287,9 +287,10 @@ function renewalOf(source: KeySource) {
 }
 
 /** What a person checks when the key is refused. */
-function keySource(provider: Provider, request: ProviderRequest): string | undefined {
+function keySource(provider: Provider, request: ProviderRequest): string {
   const isPrinted = provider.keyCommand !== undefined && keyOf(provider, request) === undefined;
-  return isPrinted ? "api_key_command of the provider's entry" : keyVariable(provider, request);
+  if (isPrinted) return "api_key_command of the provider's entry";
+  return keyVariable(provider, request) ?? `api_key_env of ${provider.name}: its entry names no key`;
 }
 
 /** Why there is no model: the provider is not on this machine, or offers none. */
