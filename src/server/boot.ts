@@ -68,14 +68,12 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
 
     const { clock, children } = machine;
     const { workspaces, keys } = projects;
+    const { history, collector, changes, worktrees } = records;
     const { close: _, planResumeIn: _own, ...parts } = services;
     const system: Services = {
       ...parts,
       kernel: started.kernel,
-      history: records.history,
-      collector: records.collector,
-      changes: records.changes,
-      worktrees: records.worktrees,
+      ...{ history, collector, changes, worktrees },
       catalog: lazy(async () => {
         const { ProjectCatalog } = await import("./catalog/project-catalog.ts");
         return new ProjectCatalog({
@@ -136,11 +134,7 @@ function commandServices(
   });
   return {
     ...plans,
-    recovery: {
-      start: async () => (await opened()).recovery.start(),
-      stop: () => undefined,
-      busy: false,
-    },
+    recovery: { start: async () => (await opened()).recovery.start(), stop: () => undefined, busy: false },
     async close() {
       await cron.close();
       await (await opened.end())?.recovery.close();

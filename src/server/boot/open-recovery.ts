@@ -28,17 +28,12 @@ export async function openRecovery(
   const find = (uuid: string) => recorded.byUuid(uuid);
   const autoResume = new AutoResume({ kernel, find, planResume, logger });
   const recovery = new Recovery({
-    clock,
+    ...{ clock, locks, dataDirs, open, find, logger },
     lockFile: join(user.dataDir, "recovery.lock"),
-    locks,
-    dataDirs,
-    open,
     supervised: init?.supervised ?? new SupervisedRuns(),
     endPrograms: sweep,
     supervisedTaken: () => init?.isStarting() !== true,
-    find,
     resume: (uuid) => autoResume.resume(uuid, "rnix has started again"),
-    logger,
   });
   events.add({ onSweep: () => recovery.again() });
   return { recovery, autoResume };

@@ -112,21 +112,10 @@ export function openRecords(
   });
   if (daemon && existsSync(join(user.dataDir, ORIGINS)))
     void worktrees().then((all) => all.sweep(open, (text) => logger.warn("worktrees", text)));
-  const keyNotice = key.lasting ? undefined : noKey(user);
-  const close = async (): Promise<void> => (await index.end())?.close();
   return {
-    key,
-    open,
-    dataDirs,
-    projects,
-    history,
-    collector,
-    changes,
-    worktrees,
-    search,
-    lastCollected,
-    keyNotice,
-    close,
+    ...{ key, open, dataDirs, projects, history, collector, changes, worktrees, search, lastCollected },
+    keyNotice: key.lasting ? undefined : noKey(user),
+    close: async () => (await index.end())?.close(),
   };
 }
 

@@ -38,14 +38,9 @@ export async function startServices(
   const [history, collector] = await Promise.all([records.history(), records.collector()]);
   const supervised = new SupervisedRuns();
   const init = new DaemonInit({
-    kernel: kernel.init,
-    user,
-    env,
-    clock,
+    ...{ user, env, clock, logger, kernel: kernel.init, spawn: planner },
     projects: () => projectFolders(projects),
-    spawn: planner,
     before: (place) => supervised.take(place),
-    logger,
   });
   const plans = makePlans({
     ...{ user, planner, keyNotice: records.keyNotice },
@@ -83,11 +78,7 @@ export async function startServices(
   const { retention_every: everyMs } = settings.values;
   const gc = new GcSchedule({ collector, lastPath: lastCollected, everyMs, clock, logger });
   return {
-    init,
-    recovery,
-    waker,
-    resumeAnswered,
-    ...plans,
+    ...{ init, recovery, waker, resumeAnswered, ...plans },
     async close() {
       deaths.close();
       await cron.close();
