@@ -15,6 +15,11 @@ export function AskCard({ ask }: { ask: ListedAsk }) {
   const given = useSignal<AskAnswer[]>(ask.questions.map(() => ({ choices: [] })));
   const send = (answers: AskAnswer[]): void =>
     attempt(act("answer_user", { request_id: ask.request_id, answers, via: "dashboard" }));
+  const pressed = (act: () => void): void => {
+    if (performance.now() - asksMovedAt.value < HELD_MS)
+      problem.value = "The questions have just moved: press again.";
+    else act();
+  };
   const set = (at: number, answer: AskAnswer): void => {
     given.value = given.value.map((one, i) => (i === at ? answer : one));
   };
@@ -52,10 +57,6 @@ export function AskCard({ ask }: { ask: ListedAsk }) {
             {question.options.map(({ id, label, about }) => {
               const chosen = given.value[at]?.choices.includes(id) ?? false;
               const press = (): void => {
-                if (performance.now() - asksMovedAt.value < HELD_MS) {
-                  problem.value = "The questions have just moved: press again.";
-                  return;
-                }
                 const before = given.value[at] ?? { choices: [] };
                 const others = question.multi ? before.choices.filter((one) => one !== id) : [];
                 const answer = { ...before, choices: chosen && question.multi ? others : [...others, id] };
@@ -63,7 +64,12 @@ export function AskCard({ ask }: { ask: ListedAsk }) {
                 else set(at, answer);
               };
               return (
-                <button type="button" key={id} aria-pressed={isOne ? undefined : chosen} onClick={press}>
+                <button
+                  type="button"
+                  key={id}
+                  aria-pressed={isOne ? undefined : chosen}
+                  onClick={() => pressed(press)}
+                >
                   {label}
                   {about && ` (${about})`}
                 </button>
@@ -73,7 +79,7 @@ export function AskCard({ ask }: { ask: ListedAsk }) {
         </fieldset>
       ))}
       {(!isOne || questions[0]?.options.length === 0) && (
-        <button type="button" onClick={() => send(given.value)}>
+        <button type="button" onClick={() => pressed(() => send(given.value))}>
           Answer
         </button>
       )}

@@ -21,6 +21,10 @@ async function lastUuid(machine: Machine): Promise<string> {
   return String(uuid);
 }
 
+async function openAsks(machine: Machine): Promise<{ request_id: string; intent: string }[]> {
+  return JSON.parse((await machine.ok(["asks", "--json"])).stdout);
+}
+
 describe("who may come in", () => {
   test("only with the token, once; no other host, no other origin, no method that is not in the table", async () => {
     await using machine = new Machine();
@@ -365,6 +369,63 @@ describe.skipIf(!hasBrowser)("the page", () => {
       .getByRole("region", { name: "Failed" })
       .getByText(/terminated/)
       .waitFor();
+    await page.close();
+  }, 90_000);
+
+  test("a press right after the questions have moved answers none of them", async () => {
+    await using machine = new Machine();
+    const asked = {
+      questions: [
+        { question: "Which?", options: ["a", "b"] },
+        { question: "Where?", options: ["c", "d"] },
+      ],
+    };
+    await machine.play({
+      first: [bash("touch first"), says("done")],
+      second: [bash("touch second"), says("done")],
+      third: [calls(["AskUser", asked]), says("done")],
+    });
+    for (const intent of ["first", "second", "third"]) {
+      await detach(machine, intent, "--ask", "Bash", "--on-ask", "park");
+      await until(async () => (await openAsks(machine)).some((ask) => ask.intent === intent), intent);
+    }
+    const page = await open(machine);
+    await page.goto(`${page.url().split("#")[0]}#/asks`);
+    const cards = page.getByRole("region", { name: /^Question of/ });
+    await until(async () => (await cards.count()) === 3, "three questions");
+    /** Presses a button of the topmost question as soon as it is that of another run. */
+    const pressWhenMoved = (label: string) =>
+      page.evaluate(`(() => {
+        const runOfTop = () => document.querySelector("section.ask .facts a")?.href;
+        const before = runOfTop();
+        const moved = new MutationObserver(() => {
+          if (runOfTop() === undefined || runOfTop() === before) return;
+          moved.disconnect();
+          const buttons = [...document.querySelector("section.ask").querySelectorAll("button")];
+          buttons.find(({ textContent }) => /^${label}/i.test(textContent)).click();
+        });
+        moved.observe(document.body, { childList: true, subtree: true, attributes: true });
+      })()`);
+    const answerTop = async (text: string) => {
+      const [top] = await openAsks(machine);
+      await machine.ok(["answer", top?.request_id ?? "", text]);
+    };
+    await pressWhenMoved("yes");
+    await answerTop("no");
+    await cards.first().getByRole("alert").getByText("have just moved").waitFor();
+    expect((await openAsks(machine)).map(({ intent }) => intent)).toEqual(["second", "third"]);
+    await pressWhenMoved("Answer");
+    await answerTop("no");
+    await cards.first().getByRole("alert").getByText("have just moved").waitFor();
+    expect((await openAsks(machine)).map(({ intent }) => intent)).toEqual(["third"]);
+    expect(machine.has("second")).toBe(false);
+    // Later, the same press counts.
+    await until(async () => {
+      await cards.first().getByRole("button", { name: "a", exact: true }).click();
+      return (await cards.first().getByRole("button", { pressed: true }).count()) === 1;
+    }, "a press that counts");
+    await cards.first().getByRole("button", { name: "Answer" }).click();
+    await page.getByText("No question waits for you.").waitFor();
     await page.close();
   }, 90_000);
 
