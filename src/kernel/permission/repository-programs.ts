@@ -11,7 +11,7 @@ import { namesIn } from "../../shell/lexer.ts";
 /** Sections and keys that name nothing which a reading command runs, or reads outside of the repository. */
 const HARMLESS = new RegExp(
   `^(?:user|author|committer|branch|submodule|pull|push|merge|mergetool|rebase|fetch|commit|tag|gui|color|credential|advice|init|http
-  |url|lfs|gitflow|rerere|receive|stash|maintenance|gc|pack|feature|column|versionsort|sendemail|alias|am|apply|i18n|pager|index
+  |url|gitflow|rerere|receive|stash|maintenance|gc|pack|feature|column|versionsort|sendemail|alias|am|apply|i18n|pager|index
   |status|difftool|checkout|clean|interactive|notes|transfer|uploadpack|worktree|pretty|grep|cherry|hub|svn-remote
   |github-pr-owner-number)\\.
   |^core\\.(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol|safecrlf
@@ -19,6 +19,8 @@ const HARMLESS = new RegExp(
   |sharedrepository|sparsecheckout|sparsecheckoutcone|trustctime|untrackedcache|whitespace|multipackindex|preloadindex
   |protecthfs|protectntfs|hidedotfiles|fscache|commitgraph|deltabasecachelimit|packedgitlimit|packedgitwindowsize)$
   |^extensions\\.(?:worktreeconfig|preciousobjects|relativeworktrees)$|^remote\\.\\*\\.(?!promisor|partialclone|vcs)
+  |^lfs\\.(?:\\*\\.)?(?:access|locksverify)$|^lfs\\.(?:repositoryformatversion|url|pushurl|batch|fetch[a-z]+|prune[a-z]+|[a-z]+timeout
+  |concurrenttransfers|allowincompletepush|skipdownloaderrors|basictransfersonly|setlockablereadonly|lockignoredfiles)$
   |^blame\\.(?!ignorerevsfile)|^log\\.(?!showsignature)|^format\\.(?!pretty)|^diff\\.(?!external|orderfile)[a-z]+$
   |^diff\\.\\*\\.(?:x?funcname|wordregex|binary|algorithm)$|^filter\\.\\*\\.required$`.replaceAll(
     /\n */g,

@@ -433,6 +433,9 @@ test("git is asked for where the repository's configuration names a program or a
     ...[
       `filter.f.clean ${program}`,
       `filter.f.process ${program}`,
+      // Of the program that Git LFS has in the place of a filter.
+      `lfs.extension.x.clean ${program}`,
+      `lfs.customtransfer.x.path ${program}`,
       "core.worktree /",
       "include.path ../evil.config",
     ],
