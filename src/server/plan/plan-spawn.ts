@@ -2,12 +2,12 @@
 
 import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { type Agent, loadAgent, requireChecks, withAdded } from "../../config/agents/agents.ts";
 import { toolEnvironment, userEnv } from "../../config/environment/environment.ts";
 import type { Env } from "../../config/environment/paths.ts";
 import { headerKeys, mcpMounts } from "../../config/mcp/mcp.ts";
-import { type Project, prepareProject } from "../../config/project/project.ts";
+import { ownDataDir, type Project, prepareProject } from "../../config/project/project.ts";
 import { loadProjectDoc } from "../../config/project/project-doc.ts";
 import {
   type KeyCommands,
@@ -57,6 +57,11 @@ const DEFAULT_AGENT = "default";
 
 const UNCONFINED =
   "unconfined: the model's program works with tools of its own, which the rights of this run do not bind";
+
+/** The folder for the records of a child, if a variable names another than that of its project or parent. */
+function chosenRecords({ dir, dataDir }: SpawnOpts["project"], parent: SpawnOpts["project"]): string[] {
+  return dataDir === parent.dataDir || dataDir === ownDataDir(dir) ? [] : [join(dataDir, "steps")];
+}
 
 /** The parent of a spawn. */
 interface Parent extends InheritedOpts {
@@ -222,6 +227,8 @@ async function groundsOf(
   // Before anything of that project is read, or made in it. A worktree has what its parent's project has.
   if (unit !== undefined && workspace.handle.home === undefined)
     parent?.requireEffects({ folders: [workspace.handle.dir] });
+  if (unit !== undefined)
+    parent?.requireEffects({ written: chosenRecords(workspace.handle, parent.project) });
   const { sources } = workspace;
   const settings = await loadSettings(sources);
   const named = await (known.agentOf ?? loadAgent)(request.agent ?? DEFAULT_AGENT, sources);

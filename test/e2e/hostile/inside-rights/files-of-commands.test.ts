@@ -126,6 +126,20 @@ describe("what rnix writes and reads inside a run needs the right to it", () => 
     expect(machine.has(join(machine.elsewhere, ".rnix"))).toBe(false);
   });
 
+  test("the folder of a child's records, which a variable names, needs the right to it", async () => {
+    await using machine = prepared();
+    const at = `RNIX_DATA_DIR=${machine.elsewhere}/made`;
+    const commands = [`${at} ${SPAWN}`, `${at} ${RNIX} sh -c 'echo x'`, `RNIX_DATA_DIR=$PWD/out ${SPAWN}`];
+    for (const result of await typed(machine, commands, ["Bash"]))
+      expect(result).toContain("needs the right Write(");
+    for (const path of ["out", join(machine.elsewhere, "made")]) expect(machine.has(path)).toBe(false);
+    // What the user has chosen is the parent's, too.
+    const env = { RNIX_DATA_DIR: join(machine.elsewhere, "mine") };
+    await machine.play({ "parent task": [bash(SPAWN), says("done")], "child chore": [says("child done")] });
+    await machine.ok(["spawn", "parent task", "--allow", "Bash"], { env });
+    expect((await machine.ok(["log"], { env })).stdout).toContain("child done");
+  });
+
   test("what a run may not write itself, its unrestricted shell does not have written", async () => {
     await using machine = prepared();
     const commands = [`${SPAWN} --summary .rnix/made`, `${RNIX} init`, `${SPAWN} --summary made`];
