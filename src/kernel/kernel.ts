@@ -1,7 +1,7 @@
 /** Assembles the kernel of its managers. */
 
+import { lazy } from "../lib/caches.ts";
 import type { Channel } from "../lib/channel.ts";
-import { lazy } from "../lib/lazy.ts";
 import type { DaemonSnapshot } from "../plugin/index.ts";
 import type { Activity, LiveEvent } from "../run/live-event.ts";
 import { registerOwnDevices } from "./devices/kernel-tools.ts";

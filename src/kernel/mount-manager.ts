@@ -1,7 +1,7 @@
 /** The syscalls Mount, Unmount and UnmountAll. */
 
+import type { Lazy } from "../lib/caches.ts";
 import { messageOf } from "../lib/error-detail.ts";
-import type { Lazy } from "../lib/lazy.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { isLimited } from "../proxy/host-rules.ts";
 import { type DeviceEntry, DeviceRegistry, type Namespace } from "../vfs/namespace.ts";

@@ -1,6 +1,6 @@
 /** The syscalls of process groups. */
 
-import type { Lazy } from "../lib/lazy.ts";
+import type { Lazy } from "../lib/caches.ts";
 import type { Signal } from "../lib/signals.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Process } from "./process/process.ts";

@@ -3,27 +3,30 @@
 import { SyscallError } from "../plugin/errors.ts";
 
 export interface Lazy<T> {
-  /** Makes it at the first call. Fails with CLOSED if it was ended before. */
+  /** The part; the first call makes it. Fails with CLOSED if its use ended before that. */
   (): T;
-  /** Ends its use: returns what was made, to be closed. */
+  /** Undefined before the first use. */
+  made?: T;
+  /** Ends its use, and makes nothing. Returns what was made, to be closed. */
   end(): T | undefined;
 }
 
-/** A part that is made at its first use; `make` may load its code, too. Its end does not make it. */
-export function lazy<T extends object>(make: () => T): Lazy<T> {
-  let made: T | undefined;
-  let ended = false;
-  const get = (): T => {
-    if (ended && !made) throw new SyscallError("CLOSED", "Rnix is shutting down.");
-    made ??= make();
-    return made;
+/** A part that is made by its first use; `make` may load its code, too. */
+export function lazy<T>(make: () => T): Lazy<T> {
+  let hasEnded = false;
+  const end = (): T | undefined => {
+    hasEnded = true;
+    return part.made;
   };
-  return Object.assign(get, {
-    end() {
-      ended = true;
-      return made;
+  const part: Lazy<T> = Object.assign(
+    () => {
+      if (hasEnded && part.made === undefined) throw new SyscallError("CLOSED", "Rnix is shutting down.");
+      part.made ??= make();
+      return part.made;
     },
-  });
+    { end },
+  );
+  return part;
 }
 
 /**

@@ -1,7 +1,7 @@
 /** The schemas of steps: steps.jsonl, and step.journal for the open one. */
 
 import { z } from "zod";
-import { lazy } from "../lib/lazy.ts";
+import { lazy } from "../lib/caches.ts";
 import { SCHEMA_VERSION } from "../lib/schema-version.ts";
 import { AskVerdict } from "./ask-schema.ts";
 import { KeptFile, Message, Usage } from "./message.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { lazy } from "../../src/lib/lazy.ts";
+import { lazy } from "../../src/lib/caches.ts";
 
 test("a part is made once, by its first use", () => {
   let made = 0;

@@ -2,8 +2,7 @@
 
 import type { Document, LineCounter, Node } from "yaml";
 import type { ZodType, z } from "zod";
-import { BoundedMap } from "../../lib/caches.ts";
-import { lazy } from "../../lib/lazy.ts";
+import { BoundedMap, lazy } from "../../lib/caches.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { FileCache, pathExists } from "./file.ts";
 

@@ -1,9 +1,9 @@
 /** Spawns the children of agents and waits for them. */
 
 import { childOf, isTerminal } from "../../daemons/snapshot.ts";
+import type { Lazy } from "../../lib/caches.ts";
 import { orAborted } from "../../lib/cancellation.ts";
 import { messageOf } from "../../lib/error-detail.ts";
-import type { Lazy } from "../../lib/lazy.ts";
 import { SIGINT, SIGTERM } from "../../lib/signals.ts";
 import type { DaemonSnapshot } from "../../plugin/index.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";

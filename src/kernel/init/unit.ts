@@ -1,8 +1,8 @@
 /** The units of init.yaml: what is planned, and how one is started, watched and stopped. */
 
+import type { Lazy } from "../../lib/caches.ts";
 import { orAborted, withDeadline, withTimeout } from "../../lib/cancellation.ts";
 import { messageOf } from "../../lib/error-detail.ts";
-import type { Lazy } from "../../lib/lazy.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { MountScope } from "../mount-manager.ts";
 import type { Process } from "../process/process.ts";

@@ -1,6 +1,6 @@
 /** Builds a process for a spawn or a resume. */
 
-import type { Lazy } from "../../lib/lazy.ts";
+import type { Lazy } from "../../lib/caches.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type { RunWriter } from "../../store/runs/run-writer.ts";

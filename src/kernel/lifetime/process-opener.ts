@@ -1,8 +1,7 @@
 /** Opens a new process: its conversation, mounts, tools and model. */
 
 import { recordedMode } from "../../lib/ask-modes.ts";
-import { LastEqual } from "../../lib/caches.ts";
-import { lazy } from "../../lib/lazy.ts";
+import { LastEqual, lazy } from "../../lib/caches.ts";
 import { type Message, O_RDWR, type SyscallError } from "../../plugin/index.ts";
 import { modeNews } from "../asks/ask-text.ts";
 import { firstMessage, storeImages } from "../conversation/messages.ts";

@@ -1,6 +1,6 @@
 /** Changes the records of suspended runs. */
 
-import type { Lazy } from "../../lib/lazy.ts";
+import type { Lazy } from "../../lib/caches.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { AskAnswer } from "../../run/ask-schema.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";

@@ -1,6 +1,6 @@
 /** The fifth tier of the kernel's parts: what an agent's process does, and how its run is resumed. */
 
-import { lazy } from "../../lib/lazy.ts";
+import { lazy } from "../../lib/caches.ts";
 import { ChildAgents } from "../agents/child-agents.ts";
 import { RunResumer } from "../agents/run-resumer.ts";
 import { ChatControl } from "../chat/chat-control.ts";

@@ -1,6 +1,6 @@
 /** The second tier of the kernel's parts: what calls change, wait for and reach by the network. */
 
-import { lazy } from "../../lib/lazy.ts";
+import { lazy } from "../../lib/caches.ts";
 import { EffectWindows } from "../files/effect-windows.ts";
 import { RunNetworks } from "../network/run-networks.ts";
 import type { Process } from "../process/process.ts";

@@ -1,6 +1,6 @@
 /** The third tier of the kernel's parts: what processes reach, such as files, mounts, devices and messages. */
 
-import { lazy } from "../../lib/lazy.ts";
+import { lazy } from "../../lib/caches.ts";
 import { DeviceRegistry } from "../../vfs/namespace.ts";
 import { Asks } from "../asks/asks.ts";
 import { FileSystem } from "../file-system.ts";

@@ -1,6 +1,6 @@
 /** The fourth tier of the kernel's parts: how a process is built, changed and ended, whatever its task is. */
 
-import { lazy } from "../../lib/lazy.ts";
+import { lazy } from "../../lib/caches.ts";
 import { DailyBudget } from "../budget/call-budget.ts";
 import { CapabilityManager } from "../capability-manager.ts";
 import { ConcurrencyManager } from "../concurrency-manager.ts";

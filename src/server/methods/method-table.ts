@@ -1,6 +1,6 @@
 /** The table of methods. */
 
-import { lazy } from "../../lib/lazy.ts";
+import { lazy } from "../../lib/caches.ts";
 import type { PlainDefinition, StreamDefinition } from "./method.ts";
 
 /**

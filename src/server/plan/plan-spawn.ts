@@ -29,8 +29,8 @@ import type {
   RunBase,
   SpawnOpts,
 } from "../../kernel/types.ts";
+import { lazy } from "../../lib/caches.ts";
 import type { Clock } from "../../lib/clock.ts";
-import { lazy } from "../../lib/lazy.ts";
 import { TAINT_POLICIES } from "../../lib/taint.ts";
 import { processOptions } from "../../options/option-list.ts";
 import type { HostLease } from "../../plugin/host/lease.ts";
