@@ -56,6 +56,8 @@ export function hasCommand(text: string, variables?: Variables): boolean {
   let first = true;
   /** An empty variable stood for a command: 1 in this part of the text, 2 in an earlier one. */
   let empty: 0 | 1 | 2 = 0;
+  /** The command before in the pipe is empty: this one reads nothing. */
+  let readsNothing = false;
   const background = inBackground(tokens);
   for (let at = 0; at < tokens.length; at++) {
     const { kind, text: word } = tokens[at] ?? END;
@@ -70,6 +72,7 @@ export function hasCommand(text: string, variables?: Variables): boolean {
     } else if (kind === "redirect") at++;
     else if (kind !== "word") {
       first = true;
+      readsNothing = /^\|&?$/.test(word) && (empty === 1 || readsNothing);
       if (empty > 0) empty = 2;
     } else if (!first || KEYWORDS.has(word)) continue;
     else if (word === "function" || isBracket(tokens, at + 1, "(")) at = bodyEnd(tokens, at + 1);
@@ -88,8 +91,9 @@ export function hasCommand(text: string, variables?: Variables): boolean {
     else {
       const [, name, value] = ASSIGNMENT.exec(word) ?? [];
       if (name !== undefined && value !== undefined) assigned.set(name, isEmpty(value) ? "" : value);
+      else if (readsNothing) first = false;
       else if (!isEmpty(word)) return true;
-      else if (empty === 0) empty = 1;
+      else empty = 1;
     }
   }
   return false;

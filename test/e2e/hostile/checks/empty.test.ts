@@ -18,6 +18,10 @@ const EMPTY = [
   "X=1 `$UNSET`",
   "$( )",
   "ulimit -c 0",
+  "$UNSET | cat",
+  "$UNSET 2>&1 | tee log",
+  "cd . && $UNSET |& sort | tee log",
+  "$UNSET; $UNSET | cat",
 ];
 /** Its result is not known. */
 const IN_BACKGROUND = [
