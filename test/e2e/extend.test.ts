@@ -192,7 +192,7 @@ export default defineCommand({
 
   checkout.insert(
     "src/run/step-schema.ts",
-    "const KEPT_ENTRIES = [",
+    'z.object({ t: z.literal("waiting"),',
     '  z.object({ t: z.literal("hint"), ...Entry, text: z.string() }),',
   );
   checkout.insert(

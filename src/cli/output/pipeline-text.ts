@@ -2,9 +2,9 @@
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** Whether what is printed becomes the log of a pipeline's step. */
-export function isPipeline({ CI, GITHUB_ACTIONS, TF_BUILD, TEAMCITY_VERSION }: Env): boolean {
-  return [CI, GITHUB_ACTIONS, TF_BUILD, TEAMCITY_VERSION].some((value) => value && value !== "false");
+/** Whether what is printed becomes the log of a step whose runner executes commands in it. */
+export function isPipeline({ GITHUB_ACTIONS, TF_BUILD, TEAMCITY_VERSION }: Env): boolean {
+  return [GITHUB_ACTIONS, TF_BUILD, TEAMCITY_VERSION].some((value) => value && value !== "false");
 }
 
 /** `::error`, of GitHub, at the start of a line; `##[group]`, `##vso[…]` and `##teamcity[…]`, of GitHub, Azure and TeamCity. */

@@ -22,7 +22,7 @@ async function machineThatPrints(): Promise<Machine> {
 }
 
 test("nothing that a model, a tool or a file says is a command of the pipeline", async () => {
-  for (const name of ["CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION"]) {
+  for (const name of ["GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION"]) {
     await using machine = await machineThatPrints();
     const env = { [name]: "true" };
     const of = async (...args: string[]) => {
@@ -60,12 +60,12 @@ test("nothing that a model, a tool or a file says is a command of the pipeline",
 
 test("a file, and a terminal of no pipeline, get the text as it is", async () => {
   await using machine = await machineThatPrints();
-  const none = { CI: undefined, GITHUB_ACTIONS: undefined };
+  const none = { CI: "true", GITHUB_ACTIONS: undefined };
   expect((await machine.ok([...SPAWN, "-q", "go"], { env: none })).stdout.trimEnd()).toBe(COMMANDS);
   const out = join(machine.elsewhere, "out");
   const shell = Bun.spawn(["sh", "-c", `"$RNIX" ${SPAWN.join(" ")} -q go > ${out}`], {
     cwd: machine.project,
-    env: { ...machine.env, CI: "true", RNIX: join(import.meta.dir, "../../../rnix") },
+    env: { ...machine.env, GITHUB_ACTIONS: "true", RNIX: join(import.meta.dir, "../../../rnix") },
   });
   expect(await shell.exited).toBe(0);
   expect(readFileSync(out, "utf8").trimEnd()).toBe(COMMANDS);
