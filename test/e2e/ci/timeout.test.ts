@@ -8,7 +8,8 @@ const LIMIT_MS = 2000;
 const LATE_MS = 20_000;
 /** A program that TERM does not end. */
 const DEAF = "trap '' TERM; sleep 60 & while :; do sleep 0.2; done";
-const call = (tool: string): string => `responses:\n  - tool_calls: [${tool}]\n  - text: done\n`;
+const call = (...tools: string[]): string =>
+  `responses:\n${tools.map((tool) => `  - tool_calls: [${tool}]\n`).join("")}  - text: done\n`;
 const BASH = `{ name: Bash, input: { command: ${JSON.stringify(DEAF)} } }`;
 
 interface Hanging {
@@ -23,7 +24,8 @@ const HANGING: Hanging[] = [
   { what: "a program", script: call(BASH) },
   {
     what: "a program of a child",
-    script: `${call("{ name: Agent, input: { agent: default, intent: go } }")}children:
+    // The child's limit may end a moment before that of its parent, which then hangs too.
+    script: `${call("{ name: Agent, input: { agent: default, intent: go } }", BASH)}children:
   - agent: default
     intent: go
     responses:

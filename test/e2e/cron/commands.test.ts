@@ -257,7 +257,7 @@ test.concurrent("a job that fails again and again is paused: list, morning and d
   expect(listed.stdout).toMatch(/bad is paused.*[^.]; to run it again: rnix cron enable bad/);
   const shown = (await machine.run(["cron", "show", "bad"])).stdout;
   expect(shown).not.toContain("\nnext\n");
-  expect(shown).toMatch(/the last failure: rnix log \w{8}-\w{4}\n$/);
+  expect(shown).toMatch(/the last failure: rnix log [\w-]{18}\n$/);
   expect(JSON.parse(machine.read("failed.jsonl").split("\n")[0] ?? "")).toMatchObject({
     job: "bad",
     project: machine.project,

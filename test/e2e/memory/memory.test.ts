@@ -89,7 +89,7 @@ describe.concurrent("an agent", () => {
     expect(second).toContain("a run without a user wrote it");
     expect(third).toMatch(/Only a person decides/);
     const review = await machine.run(["memory", "review"]);
-    expect(review.stdout).toMatch(/notes of this project, by default \(\w{8}-\w{4}\)[\s\S]*likes tabs/);
+    expect(review.stdout).toMatch(/notes of this project, by default \([\w-]{18}\)[\s\S]*likes tabs/);
     const items: { id: string; target: string }[] = JSON.parse(
       (await machine.run(["call", "/dev/memory/review", "{}"])).stdout,
     );
@@ -138,7 +138,7 @@ describe.concurrent("a person", () => {
     await verdict(machine, ["look for the walrus"]);
     const found = await machine.until(["memory", "search", "walr"], /harbour/);
     expect(found).toMatch(/^\w{10}, notes of this project, [\d-]+\n {2}two words of walruses\n/m);
-    expect(found).toMatch(/^run \w{8}-\w{4}, default/m);
+    expect(found).toMatch(/^run [\w-]{18}, default/m);
     expect((await machine.run(["memory", "search", "walrus", "--agent", "coder"])).stdout).not.toContain(
       "harbour",
     );
