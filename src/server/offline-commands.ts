@@ -6,7 +6,7 @@ import { namedKeys, userEnv } from "../config/environment/environment.ts";
 import { type Env, homeNotice, thisUser, userPaths } from "../config/environment/paths.ts";
 import { readText } from "../config/files/file.ts";
 import type { McpFileEditor } from "../config/mcp/edit-mcp.ts";
-import type { McpServerList } from "../config/mcp/mcp-files.ts";
+import type { McpServerList } from "../config/mcp/mcp.ts";
 import { findProject, type Project } from "../config/project/project.ts";
 import {
   type AlwaysRule,
@@ -123,7 +123,7 @@ export async function editMcpServers(where: Where, of: "user" | "project"): Prom
 
 /** The MCP servers that files of the user and the project name here. */
 export async function mcpServers(where: Where): Promise<McpServerList> {
-  const { listMcpServers } = await import("../config/mcp/mcp-files.ts");
+  const { listMcpServers } = await import("../config/mcp/mcp.ts");
   const { configDir, dataDir } = userPaths(where.env);
   const project = projectOf(where);
   return listMcpServers({ project, configDir, trust: new Trust(dataDir, project) });

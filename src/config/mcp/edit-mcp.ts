@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { SyscallError } from "../../plugin/index.ts";
 import { type ConfigSources, refuseEscape } from "../config-sources.ts";
 import { linkTarget, readText, writeAtomic } from "../files/file.ts";
+import { FILE, KEY, readMcpFile } from "./mcp.ts";
 import type { McpEntry } from "./mcp-entry.ts";
-import { FILE, KEY, readMcpFile } from "./mcp-files.ts";
 
 /** The user's file, or the project's. */
 export class McpFileEditor {

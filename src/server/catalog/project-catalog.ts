@@ -3,7 +3,7 @@
 import { type Agent, loadAgent, loadAgents } from "../../config/agents/agents.ts";
 import { toolEnvironment, userEnv } from "../../config/environment/environment.ts";
 import type { Env } from "../../config/environment/paths.ts";
-import type { McpServerList } from "../../config/mcp/mcp-files.ts";
+import type { McpServerList } from "../../config/mcp/mcp.ts";
 import { loadProjectDoc } from "../../config/project/project-doc.ts";
 import {
   type KeyCommands,

@@ -2,8 +2,7 @@
 
 import { userEnv } from "../../config/environment/environment.ts";
 import type { Env } from "../../config/environment/paths.ts";
-import { MCP, mcpMounts } from "../../config/mcp/mcp.ts";
-import { mcpServerNames } from "../../config/mcp/mcp-files.ts";
+import { MCP, mcpMounts, mcpServerNames } from "../../config/mcp/mcp.ts";
 import { loadProviders } from "../../config/providers/providers.ts";
 import { loadSettings } from "../../config/settings/settings.ts";
 import type { DirectCallOpts } from "../../kernel/lifetime/direct-calls.ts";
