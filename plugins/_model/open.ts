@@ -77,7 +77,7 @@ function connectedBy({ name, models, connect }: HttpDriver, settings: Settings):
 
 /** The model of one open device. It is small until its first request, because thousands of devices may wait for one. */
 class HttpModel implements Model {
-  readonly #context: OpenContext;
+  readonly #context: Pick<OpenContext, "env" | "secret" | "progress">;
   readonly #connected: Connected;
   #model: AiSdkModel | undefined;
   /** What was reported as left out. */
@@ -85,8 +85,9 @@ class HttpModel implements Model {
   /** A file has one answer at a time: bytes belong to the last request. */
   #onBytes: (() => void) | undefined;
 
-  constructor(context: OpenContext, connected: Connected) {
-    this.#context = context;
+  constructor({ env, secret, progress }: OpenContext, connected: Connected) {
+    // The whole context would take a KiB of each device.
+    this.#context = { env, secret, progress };
     this.#connected = connected;
   }
 

@@ -26,7 +26,10 @@ export function invalidEntry(cause: z.ZodError, ...at: string[]): SyscallError {
 }
 
 /** The entry's key; "" where none is needed and there is none. A retry finds no missing key. */
-export async function keyOf(context: OpenContext, need: { required: boolean }): Promise<string> {
+export async function keyOf(
+  context: Pick<OpenContext, "secret">,
+  need: { required: boolean },
+): Promise<string> {
   if (context.secret === undefined)
     throw new SyscallError("INTERNAL", "a model driver was opened without the service `secret`");
   try {
