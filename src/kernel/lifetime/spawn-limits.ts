@@ -63,12 +63,23 @@ export function permissionsOf(
   const places = { ...facts, projectDir: opts.project.dir, cwd: opts.cwd, folders };
   const above =
     parent?.permissions.withFacts(facts) ?? (opts.within && Permissions.from(opts.within, places));
-  const rights = above
-    ? above.child(allow, deny, { cwd: opts.cwd, projectDir: opts.project.dir })
-    : Permissions.of({ allow, deny, ...places });
-  const asking = rights.withAsks(opts, agent.ask);
-  return opts.allow === undefined ? asking : asking.fixed();
+  const asking = (rights: Permissions): Permissions => {
+    const made = rights.withAsks(opts, agent.ask);
+    return opts.allow === undefined ? made : made.fixed();
+  };
+  if (above) return asking(above.child(allow, deny, { cwd: opts.cwd, projectDir: opts.project.dir }));
+  const { ask, askMode, alwaysAllowed = [], unasked = [] } = opts;
+  // These open folders, whose real paths are looked up once.
+  if (alwaysAllowed.length > 0 || unasked.length > 0)
+    return asking(Permissions.of({ allow, deny, ...places }));
+  const given = { allow, deny, ...places, ask, askMode, ofAgent: agent.ask, fixed: opts.allow !== undefined };
+  if (!ofLast || !Bun.deepEquals(ofLast.given, given, true))
+    ofLast = { given, rights: asking(Permissions.of({ allow, deny, ...places })) };
+  return ofLast.rights;
 }
+
+/** Of the last process without a parent. Thousands of equal ones share its rights, which never change. */
+let ofLast: { given: object; rights: Permissions } | undefined;
 
 /**
  * The process's own limits; those of its ancestors apply as well. Default limits are for agents only: a supervisor, for
