@@ -29,7 +29,7 @@ import type {
   RunBase,
   SpawnOpts,
 } from "../../kernel/types.ts";
-import { lazy } from "../../lib/caches.ts";
+import { LastEqual, lazy } from "../../lib/caches.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { TAINT_POLICIES } from "../../lib/taint.ts";
 import { processOptions } from "../../options/option-list.ts";
@@ -116,6 +116,8 @@ interface KnownSettings extends Pick<ProviderRequest, "byFlag" | "fallback" | "w
 
 const sandboxes = lazy(() => import("./choose-sandbox.ts"));
 const scripts = lazy(() => import("../../config/workflows/workflows.ts"));
+
+const agents = new LastEqual<Agent>();
 
 /** What a plan rests on: known before plugins are loaded, and allowed to the caller. */
 interface Grounds {
@@ -232,7 +234,7 @@ async function groundsOf(
   const { sources } = workspace;
   const settings = await loadSettings(sources);
   const named = await (known.agentOf ?? loadAgent)(request.agent ?? DEFAULT_AGENT, sources);
-  const agent = await withAdded(named, request, sources);
+  const agent = agents.of(await withAdded(named, request, sources));
   requireChecks(agent);
   parent?.requireEffects({
     commands: [...agent.checks, ...(request.check ?? [])],

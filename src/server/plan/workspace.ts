@@ -9,6 +9,7 @@ import type { Settings } from "../../config/settings/settings.ts";
 import { Trust, type TrustItem, trustAll } from "../../config/trust/trust.ts";
 import { type WorktreeOrigin, worktreeAt } from "../../kernel/files/worktree-origin.ts";
 import type { ProjectHandle } from "../../kernel/types.ts";
+import { LastEqual } from "../../lib/caches.ts";
 import { innerPath } from "../../lib/inner-path.ts";
 import type { HostProject, PluginHost } from "../../plugin/host/host.ts";
 import type { HostLease } from "../../plugin/host/lease.ts";
@@ -53,6 +54,8 @@ export interface Workspace {
   lease(settings: Settings): Promise<HostLease>;
   pluginReports(settings: Settings): Promise<PluginReport[]>;
 }
+
+const handles = new LastEqual<ProjectHandle>();
 
 /** Finds the workspace of a folder. Nothing is cached, so that edits, moves and trust take effect immediately. */
 export class Workspaces {
@@ -100,11 +103,11 @@ export class Workspaces {
       project,
       base,
       docFolder: base === null ? where.cwd : join(base.dir, relative(project.dir, cwd)),
-      handle: {
+      handle: handles.of({
         ...{ id: project.id, dir: origin?.dir ?? project.dir, dataDir: project.dataDir },
         ...(origin && { home: project.dir }),
         trusted: where.trustAll === true || byUser.since !== null,
-      },
+      }),
       sources: {
         project: defined,
         base: base?.view,
