@@ -39,8 +39,18 @@ export const RUN_OPTIONS = {
       chat: "which agent to talk with; rnix agents lists them",
     },
   },
-  provider: { kind: "text", hint: "NAME", init: true, help: { spawn: PROVIDER, chat: PROVIDER } },
-  model: { kind: "text", hint: "MODEL", init: true, help: { spawn: MODEL, chat: MODEL } },
+  provider: {
+    kind: "text",
+    hint: "NAME",
+    init: true,
+    help: { spawn: PROVIDER, chat: PROVIDER, resume: `${PROVIDER}; the run's own by default` },
+  },
+  model: {
+    kind: "text",
+    hint: "MODEL",
+    init: true,
+    help: { spawn: MODEL, chat: MODEL, resume: `${MODEL}; the run's own by default` },
+  },
   effort: { kind: "choice", choices: EFFORTS, help: { spawn: EFFORT, chat: EFFORT } },
   max_steps: {
     kind: "limit",

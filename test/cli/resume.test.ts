@@ -21,7 +21,9 @@ describe("rnix resume", () => {
       [
         REF.uuid,
         "go on",
-        ..."--max-steps 9 --budget 1000 --max-cost 2 --timeout unlimited --trust --no-daemon".split(" "),
+        ..."--max-steps 9 --budget 1000 --max-cost 2 --timeout unlimited --model m --provider p --trust --no-daemon".split(
+          " ",
+        ),
       ],
       { env: { KEY: "k" } },
     );
@@ -32,6 +34,8 @@ describe("rnix resume", () => {
         uuid: REF.uuid,
         cwd: "/project",
         input: "go on",
+        provider: "p",
+        model: "m",
         max_steps: 9,
         context_budget: 1000,
         max_cost: 2,

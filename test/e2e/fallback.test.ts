@@ -135,6 +135,23 @@ describe("an agent's fallback models", () => {
   });
 });
 
+test("a run whose model does not exist resumes with the one that the resume names, as its hint says", async () => {
+  await using machine = new Machine();
+  const model = await machine.play({ "do it": [only(["b"], says("done"))] });
+  const { receipt, stderr } = await verdict(machine, ["do it", "--model", "a"]);
+  expect(receipt).toMatchObject({ exit_reason: "llm_error", error: { code: "NOT_FOUND" } });
+  expect(stderr).toContain(`with another model: rnix resume ${receipt.uuid} --model MODEL`);
+  const resumed = await machine.run(["resume", receipt.uuid, "--model", "b", "--output", "json"]);
+  expect(JSON.parse(resumed.stdout)).toMatchObject({ exit_code: 0, result: "done", model: "b" });
+  const { switches } = recordOf(machine, receipt.uuid);
+  expect(switches).toMatchObject([{ step: 1, from: { model: "a" }, to: { model: "b" }, error: null }]);
+  expect(asked(model.requests).at(-1)).toStartWith("b ");
+  const log = await machine.run(["log", receipt.uuid]);
+  expect(log.stdout).toMatch(/the user chose openai\/b instead of openai\/a[\s\S]*done/);
+  const other = await machine.run(["resume", receipt.uuid, "again", "--provider", "no-such"]);
+  expect(other).toMatchObject({ code: 64, stderr: expect.stringContaining("no-such") });
+});
+
 describe("a key that a command prints", () => {
   test("and that expires under many runs is fetched once for all of them", async () => {
     await using machine = new Machine();

@@ -38,7 +38,16 @@ export function whyText(
   const failed = style.red(`${style.glyph.failed} ${end.exit_reason} (exit ${end.exit_code})${why}${more}`);
   // A recording that came to its end, or differs, answers no better later.
   const mayAnswerLater = end.exit_reason === "llm_error" && end.provider !== "replay";
-  return mayAnswerLater && resume !== null ? `${failed}\nto resume it later: ${resume}` : failed;
+  return mayAnswerLater && resume !== null
+    ? `${failed}\n${resumeHint(end, resume, "later").join(" ")}`
+    : failed;
+}
+
+/** What a command does for a run that did not complete, and the command. A model that does not exist fails again. */
+export function resumeHint({ exit_reason, error }: End, command: string, later = ""): [string, string] {
+  const lacksModel = exit_reason === "llm_error" && error?.code === "NOT_FOUND";
+  if (lacksModel) return ["to resume it with another model:", `${command} --model MODEL`];
+  return [`to resume it${later && ` ${later}`}:`, command];
 }
 
 const UNITS_WERE = { wait: "waited for", park: "suspended for", kill: "ended" } as const;

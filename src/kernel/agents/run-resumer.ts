@@ -10,7 +10,7 @@ import { namedError } from "../errors/kernel-errors.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessManager } from "../process-manager.ts";
 import { orphanedRecord } from "../resume/orphaned-record.ts";
-import { hasEnded, readFork, readSavedRun, type SavedRun } from "../resume/saved-run.ts";
+import { hasEnded, readFork, readSavedRun, type SavedRun, switchesWith } from "../resume/saved-run.ts";
 import type { Claim, StoredRunPorts } from "../resume/suspended-runs.ts";
 import type { Processes } from "../tiers/processes.ts";
 import type { AgentInfo, AttachedImage, PID, ProcInfo, SpawnOpts } from "../types.ts";
@@ -72,6 +72,8 @@ export class RunResumer {
       const pid = await this.#parts.processes.resume(saved, agent, opts, async (proc) => {
         made = proc.uuid;
         if (!saved.fork) this.#parts.runner.pendingRecords.forget(uuid);
+        const chosen = proc.model.switches.slice(saved.info.switches.length);
+        for (const one of chosen) proc.record.journal({ t: "switch", ...one });
         if (saved.info.moved_from !== undefined && saved.progress.answered === null)
           await this.#notify(proc, movedNews(saved.info, saved.info.moved_from));
         if (!saved.fork) await this.#notifyUndos(proc, opts);
@@ -103,7 +105,7 @@ export class RunResumer {
   }
 
   async #read(uuid: string, agent: AgentInfo | null, opts: SpawnOpts): Promise<SavedRun> {
-    const { table, runner, kernelAlive, sweepPrograms } = this.#parts;
+    const { clock, table, runner, kernelAlive, sweepPrograms } = this.#parts;
     const here = table.findByUuid(uuid);
     if (here && !here.exit) throw alive(here.pid);
     // The process has ended, but it holds resources of the run until it is reaped.
@@ -118,7 +120,9 @@ export class RunResumer {
     requireAgent(info);
     // The model is notified that the outcome of some calls is unknown: their programs must not run on.
     if (info.ended_at_ms === null) await sweepPrograms();
-    return readSavedRun(runs, info, agent);
+    const saved = await readSavedRun(runs, info, agent);
+    const switches = switchesWith(info, opts.provider, saved.history.step, clock);
+    return { ...saved, progress: { ...saved.progress, before: { ...info, switches } } };
   }
 
   async #readFork(

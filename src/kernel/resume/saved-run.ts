@@ -1,6 +1,7 @@
 /** Reads what a resume or a fork needs from the records of a run. */
 
 import { attemptsOf } from "../../lib/check-attempts.ts";
+import type { Clock } from "../../lib/clock.ts";
 import { damagedFileText } from "../../lib/damage-text.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { eventsOfStep } from "../../run/events.ts";
@@ -31,7 +32,7 @@ import {
 } from "../conversation/rebuild-history.ts";
 import { planText } from "../devices/plan.ts";
 import { initialProgress, isSuspended, type LastAnswer, type RunProgress } from "../process/run-progress.ts";
-import type { AgentInfo } from "../types.ts";
+import type { AgentInfo, ProviderChoice } from "../types.ts";
 
 /** A recorded run: everything that a resume needs. */
 export interface SavedRun {
@@ -242,6 +243,19 @@ function isAskedAnew(unread: readonly InboxEntry[]): boolean {
 function childrenOf(children: readonly ChildResult[]): ChildResult[] {
   const last = new Map(children.map((child) => [child.uuid, child]));
   return [...last.values()].filter((child) => !isSuspended(child));
+}
+
+/** The model switches of a run, with the one to `next` after `step` if that is another model. */
+export function switchesWith(
+  { provider, model, switches }: ProcInfo,
+  next: ProviderChoice | null,
+  step: number,
+  clock: Clock,
+): ProcInfo["switches"] {
+  if (!next || (next.name === provider && next.model === model)) return switches;
+  const ts = new Date(clock.now()).toISOString();
+  const to = { provider: next.name, model: next.model };
+  return [...switches, { step: step + 1, ts, from: { provider, model }, to, error: null }];
 }
 
 /** Its entry in the parent's record. */

@@ -13,7 +13,7 @@ import { isWoken, providerFacts } from "../process/process-info.ts";
 import { isSuspended } from "../process/run-progress.ts";
 import type { ExitStatus, ProcInfo, ProviderChoice, Wake } from "../types.ts";
 import { orphanedRecord } from "./orphaned-record.ts";
-import { resultOf } from "./saved-run.ts";
+import { resultOf, switchesWith } from "./saved-run.ts";
 
 /** What is needed to change or resume a run of which only the record is left. */
 export interface StoredRunPorts extends Pick<KernelPorts, "clock" | "runs" | "wakes" | "sweepPrograms"> {
@@ -55,21 +55,13 @@ export class SuspendedRuns {
   }
 
   #switched(info: ProcInfo, next: ProviderChoice): Partial<ProcInfo> {
-    const { provider, model, steps, switches } = info;
-    const made = {
-      step: steps + 1,
-      ts: new Date(this.#ports.clock.now()).toISOString(),
-      from: { provider, model },
-      to: { provider: next.name, model: next.model },
-      error: null,
-    };
     return {
       provider: next.name,
       model: next.model,
       provider_by_flag: next.byFlag ?? false,
       fallback: (next.fallbacks ?? []).map((one) => ({ provider: one.name, model: one.model })),
       provider_facts: providerFacts(next),
-      switches: [...switches, made],
+      switches: switchesWith(info, next, info.steps, this.#ports.clock),
     };
   }
 

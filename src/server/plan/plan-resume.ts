@@ -17,7 +17,7 @@ import { planSpawn, type SpawnPlan, type SpawnPorts } from "./plan-spawn.ts";
 import type { GivenRules, PlacedResume, PlacedSpawn } from "./request-defaults.ts";
 
 /**
- * Plans a resume like a spawn, in the run's own project and with its own provider and model. Trust is the current one.
+ * Plans a resume like a spawn, in the run's own project and with its own provider and model unless it names others. Trust is the current one.
  * Keys are the caller's; without a caller those of `provider` if it is the same, else the user's own (design §2,
  * "Environment"). Fails with INVALID when the project was replaced by another one, and with PERMISSION for a foreign
  * run.
@@ -31,6 +31,7 @@ export async function planResume(
   requireOwn(info);
   requireFolders(info);
   const kept = info.env.values;
+  const isChosen = (request.provider ?? request.model) !== undefined;
   const isOther = request.provider !== undefined && request.provider !== info.provider;
   const had = (await records.meta(info.uuid))?.spawned?.mounts ?? [];
   const agentOf = async (name: string, sources: ConfigSources): Promise<Agent> =>
@@ -55,7 +56,7 @@ export async function planResume(
       agentOf,
       provider,
       byFlag: request.provider !== undefined || info.provider_by_flag,
-      fallback: (request.provider ?? request.model) ? undefined : info.fallback,
+      fallback: isChosen ? undefined : info.fallback,
       rules: givenRules(info),
       base: info.base ? { ...info.base, cwd: info.cwd } : undefined,
       envHad: info.env.names,
@@ -81,7 +82,7 @@ export async function planResume(
       worktree: info.worktree !== null,
       // The folder of its records, even if RNIX_DATA_DIR has changed.
       project: { ...opts.project, dataDir: records.dataDir },
-      provider: opts.provider && { ...opts.provider, because: "as before" },
+      provider: opts.provider && { ...opts.provider, ...(isChosen ? {} : { because: "as before" }) },
     },
   };
 }

@@ -8,12 +8,7 @@ import type { ResumeRequest, SpawnRequest } from "../../protocol/methods.ts";
 
 /** A spawn request with its folder and environment. */
 export type PlacedSpawn = SpawnRequest & { cwd: string; env: Record<string, string> };
-export type PlacedResume = ResumeRequest & {
-  env: Record<string, string>;
-  /** Instead of the recorded ones: the user has chosen another model. */
-  provider?: string;
-  model?: string;
-};
+export type PlacedResume = ResumeRequest & { env: Record<string, string> };
 
 interface DefaultsPorts {
   /** The user's data folder. */

@@ -346,6 +346,13 @@ describe("the end of a run", () => {
     expect(resumeLine(end, resume, 75, PLAIN)).toBe(`to continue it:\n${resume} "…"`);
   });
 
+  test("by a model that does not exist names the flag for another", () => {
+    const error = { code: "NOT_FOUND", message: "No such model." };
+    const end = receipt({ exit_code: 1, exit_reason: "llm_error", error });
+    const hint = `to resume it with another model: ${resume} --model MODEL`;
+    expect(resumeLine(end, resume, 200, PLAIN)).toBe(hint);
+  });
+
   test("of a suspended run says why and what it waits for, without the command", () => {
     const suspended = {
       reason: "No answer.",

@@ -3,7 +3,7 @@
 import { lastAttempt } from "../../../lib/check-attempts.ts";
 import type { Receipt } from "../../../protocol/methods.ts";
 import { EXIT } from "../../exit.ts";
-import { checkText, receiptText, whyText } from "../../output/end.ts";
+import { checkText, receiptText, resumeHint, whyText } from "../../output/end.ts";
 import type { Look } from "../look.ts";
 import { wrap } from "../width.ts";
 
@@ -19,10 +19,11 @@ export function endLines(receipt: Receipt, columns: number, look: Look): string[
 }
 
 /** The command that resumes the run, on a line that the terminal alone may break: it is to be copied. */
-export function resumeLine({ exit_code }: Receipt, command: string, columns: number, look: Look): string {
-  const isDone = exit_code === EXIT.ok;
-  const shown = isDone ? `${command} "${look.mark.ellipsis}"` : command;
-  const why = isDone ? "to continue it:" : "to resume it:";
+export function resumeLine(receipt: Receipt, command: string, columns: number, look: Look): string {
+  const [why, shown] =
+    receipt.exit_code === EXIT.ok
+      ? ["to continue it:", `${command} "${look.mark.ellipsis}"`]
+      : resumeHint(receipt, command);
   const gap = why.length + 1 + shown.length > columns ? "\n" : " ";
   return look.dim(`${why}${gap}${shown}`);
 }
