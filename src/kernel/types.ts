@@ -143,6 +143,8 @@ export interface SpawnOpts extends ProcessOptions {
   askMode?: AskMode;
   /** Rules that the user has allowed in the conversation: added to the agent's list, and calls of them need no question. */
   unasked?: readonly string[];
+  /** Command lines that the user gave for this run, as its checks: no mode asks for exactly these. */
+  approved?: readonly string[];
   /** Rules that a person has allowed in every run of the project. */
   alwaysAllowed?: readonly string[];
   /** For a call of PID 0 about a run: the UUID of the root run of the tree, and the folder of its record. */

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { join } from "node:path";
 import type { TerminalSession } from "../support/terminal.ts";
 import { until } from "../support/until.ts";
 import { binary } from "./support/binary.ts";
@@ -168,6 +169,20 @@ describe("rnix and an intent alone, at a terminal", () => {
     await using planned = plainTerminal(machine, ["spawn", "do it"]);
     expect([(await planned.done).code, machine.has("a")]).toEqual([0, false]);
   });
+});
+
+test("the line of a --check is not asked for by a mode, and that of an agent's check is", async () => {
+  const line = "make check; true";
+  await using machine = await Machine.playing({ "do it": [bash(line), says("done")] });
+  const dir = join(machine.configDir, "agents", "careful");
+  machine.write(join(dir, "agent.yaml"), `name: careful\ndescription: x\nchecks: ["${line}"]\n`);
+  machine.write(join(dir, "instructions.md"), "Be careful.\n");
+  const spawn = ["spawn", "do it", "--ask-mode", "outside"];
+  await using terminal = plainTerminal(machine, [...spawn, "--check", line]);
+  expect((await terminal.done).code).toBe(0);
+  expect(terminal.screen.transcript).not.toContain("needs your answer");
+  await using other = plainTerminal(machine, [...spawn, "--agent", "careful"]);
+  await other.until(/needs your answer/);
 });
 
 describe("always in this project", () => {

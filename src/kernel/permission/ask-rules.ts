@@ -36,6 +36,8 @@ export interface AskRights {
   mode: AskMode;
   /** Calls that these cover are not asked for. */
   always: Layer;
+  /** Command lines that no mode asks for. */
+  approved: readonly string[];
   /** The process has read text of others. */
   taint: Taint | undefined;
 }
@@ -87,6 +89,8 @@ interface Parts {
   always: Layer;
   /** Rules that a person has allowed in the project. They are not saved, so that they can be withdrawn. */
   alwaysInProject: Layer;
+  /** The checks that its user gave. Neither saved nor handed on. */
+  approved: readonly string[];
   taint: Taint | undefined;
 }
 
@@ -100,9 +104,10 @@ export class AskLayers {
 
   private constructor(parts: Parts) {
     this.#parts = parts;
-    const { own, above, mode, modeAbove, always, alwaysInProject, taint } = parts;
+    const { own, above, mode, modeAbove, always, alwaysInProject, approved, taint } = parts;
     this.rights = {
       taint,
+      approved,
       rules: [...own, ...above],
       mode: stricterMode(mode, modeAbove),
       always: [...always, ...alwaysInProject],
@@ -118,6 +123,7 @@ export class AskLayers {
       modeAbove: ask_mode_above,
       always: always.map(parseRule),
       alwaysInProject: [],
+      approved: [],
       taint: record.taint,
     });
   }
@@ -136,9 +142,10 @@ export class AskLayers {
 
   /** The layers of a child without ask rules and a mode of its own. */
   below(): AskLayers {
-    const { own, above, mode } = this.#parts;
-    if (own.length === 0 && mode === "off") return this;
-    return this.#with({ own: [], above: union(above, own), mode: "off", modeAbove: this.rights.mode });
+    const { own, above, mode, approved } = this.#parts;
+    if (own.length === 0 && mode === "off" && approved.length === 0) return this;
+    const modeAbove = this.rights.mode;
+    return this.#with({ own: [], above: union(above, own), mode: "off", modeAbove, approved: [] });
   }
 
   /** These layers below the parent's current ones: no mode is looser than the parent's, and no ask rule is lost. */
@@ -164,6 +171,10 @@ export class AskLayers {
     return where === "run"
       ? this.#with({ always: union(always, rules) })
       : this.#with({ alwaysInProject: union(alwaysInProject, rules) });
+  }
+
+  approving(lines: readonly string[]): AskLayers {
+    return lines.length === 0 ? this : this.#with({ approved: lines });
   }
 
   /** Returns what a person must be asked about a call; null when nothing. `also`: other tools whose ask rules count. */
@@ -220,7 +231,8 @@ function askedByTaint({ always }: AskRights, taint: Taint, view: CallView, ports
   const named = ports.own.filter(
     (rule) => rule.kind === "pattern" || (rule.kind === "tool" && !runsCommand && rule.name === tool?.name),
   );
-  const rights: AskRights = { rules: [], mode: "edits", always: [...always, ...named], taint: undefined };
+  const answered = [...always, ...named];
+  const rights: AskRights = { rules: [], mode: "edits", always: answered, approved: [], taint: undefined };
   const matches = askedByRules(rights, view, ports);
   if (tool?.lasting && coveredBy(always, view) === null)
     matches.push(ofMode("edits", `\`${tool.name}\` writes what later runs read`));
@@ -236,7 +248,9 @@ function askedByRules(all: AskRights, view: CallView, ports: AskPorts): Match[] 
   if (rules.length === 0 && mode === "off") return [];
   if (view.runsCommand && view.call.tool !== null) {
     const { commandLine } = lineOf(view);
-    const isFree = mode === "off" || !isOutsideTool(view) || (mode !== "plan" && view.staysInside);
+    const isApproved = all.approved.includes(view.call.subject ?? "");
+    const isFree =
+      mode === "off" || !isOutsideTool(view) || (mode !== "plan" && (view.staysInside || isApproved));
     const needs = isFree ? [] : needsIn(view, all, ports);
     if (mode === "plan" && needs.some(({ isRead }) => !isRead)) return [ofPlan(view)];
     if (commandLine === null && coveredBy(always, view) !== null) return [];

@@ -39,6 +39,8 @@ type Grantor = string | null;
 /** The rule of the process's own list that covers a call, or one sentence why none does. */
 type Decision = { rule: string } | { refusal: string };
 
+type AskOpts = Pick<SpawnOpts, "ask" | "askMode" | "alwaysAllowed" | "unasked" | "approved">;
+
 /**
  * A call is covered when every list allows it, the process's own and those of all its ancestors, and no deny rule
  * matches it. A process's own list may grow, but its parent's lists limit it. So no process has more rights than its
@@ -127,9 +129,11 @@ export class Permissions {
   }
 
   /** Adds the ask rules of a spawn or a resume, and what a person has allowed in the project. */
-  withAsks(opts: SpawnOpts, ofAgent: readonly string[] = []): Permissions {
-    const { ask = [], askMode, alwaysAllowed = [], unasked = [] } = opts;
-    return this.asking([...ofAgent, ...ask], askMode)
+  withAsks(opts: AskOpts, ofAgent: readonly string[] = []): Permissions {
+    const { ask = [], askMode, alwaysAllowed = [], unasked = [], approved = [] } = opts;
+    const asks = this.#parts.asks.approving(approved);
+    return this.#with({ asks })
+      .asking([...ofAgent, ...ask], askMode)
       .allowAlways(unasked, "run")
       .allowAlways(alwaysAllowed, "project");
   }

@@ -193,6 +193,7 @@ export async function planSpawn(
         deny: agent.deny.length > 0 ? [...agent.deny, ...(request.deny ?? [])] : request.deny,
         askMode: askModeOf(grounds),
         unasked: request.unasked,
+        approved: parent === undefined && request.attended ? request.check : undefined,
         alwaysAllowed: settings.allowAlways.map(({ rule }) => rule),
         attended: request.attended,
         outputs: request.outputs,

@@ -101,6 +101,22 @@ describe("deny wins over ask, and ask over allow", () => {
   );
 });
 
+test("no mode but plan asks for the very line of a check, where no rule and no taint asks; a child is asked", () => {
+  const rights = ({ ask, mode = "outside" }: Rules): Permissions =>
+    of({ ask, mode }).withAsks({ approved: ["npm test"] });
+  const lines = ["npm test", "npm test -- x", "cd a && npm test", "A=1 npm test"].map(
+    (line) => `Bash(${line})`,
+  );
+  for (const mode of ["outside", "edits"] as const)
+    expect(lines.map((line) => verdictOf(rights({ mode }), line))).toEqual(["allow", "ask", "ask", "ask"]);
+  expect(verdictOf(rights({ mode: "plan" }), "Bash(npm test)")).toBe("ask");
+  expect(verdictOf(rights({ ask: ["Bash"] }), "Bash(npm test)")).toBe("ask");
+  expect(verdictOf(rights({}).child(["*"], []), "Bash(npm test)")).toBe("ask");
+  expect(verdictOf(Permissions.from(rights({}).record(), FACTS), "Bash(npm test)")).toBe("ask");
+  const tainted = rights({}).tainted({ origin: "web", source: "WebFetch", policy: "ask" });
+  expect(verdictOf(tainted, "Bash(npm test)")).toBe("ask");
+});
+
 describe("a command line", () => {
   grid(
     "is asked for when one of its commands may match",
