@@ -63,6 +63,8 @@ export const PermissionRecord = z.lazy(() =>
     ask_mode_above: z.enum(ASK_MODES).optional(),
     /** Rules that a person has allowed for the rest of the run: these calls are not asked for. */
     always: z.array(z.string()).optional(),
+    /** Command lines that no mode asks for: the checks that its user gave. */
+    approved: z.array(z.string()).optional(),
     taint: TaintRecord.optional(),
     /** Folders outside of the project that a person has opened by a yes. */
     opened: z.array(z.object({ dir: z.string(), write: z.boolean() })).optional(),

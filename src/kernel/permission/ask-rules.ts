@@ -74,7 +74,7 @@ export interface Asked {
 
 type AskRecord = Pick<
   PermissionRecord,
-  "ask" | "ask_above" | "ask_mode" | "ask_mode_above" | "always" | "taint"
+  "ask" | "ask_above" | "ask_mode" | "ask_mode_above" | "always" | "approved" | "taint"
 >;
 
 interface Parts {
@@ -89,7 +89,7 @@ interface Parts {
   always: Layer;
   /** Rules that a person has allowed in the project. They are not saved, so that they can be withdrawn. */
   alwaysInProject: Layer;
-  /** The checks that its user gave. Neither saved nor handed on. */
+  /** The checks that its user gave. A child has none of them. */
   approved: readonly string[];
   taint: Taint | undefined;
 }
@@ -123,19 +123,20 @@ export class AskLayers {
       modeAbove: ask_mode_above,
       always: always.map(parseRule),
       alwaysInProject: [],
-      approved: [],
+      approved: record.approved ?? [],
       taint: record.taint,
     });
   }
 
   record(): AskRecord {
-    const { own, above, mode, modeAbove, always, taint } = this.#parts;
+    const { own, above, mode, modeAbove, always, approved, taint } = this.#parts;
     return {
       ...(own.length > 0 && { ask: textsOf(own) }),
       ...(above.length > 0 && { ask_above: textsOf(above) }),
       ...(mode !== "off" && { ask_mode: mode }),
       ...(modeAbove !== "off" && { ask_mode_above: modeAbove }),
       ...(always.length > 0 && { always: textsOf(always) }),
+      ...(approved.length > 0 && { approved: [...approved] }),
       ...(taint && { taint }),
     };
   }

@@ -68,6 +68,7 @@ export async function planReplay(
       effort: undefined,
       // What a person has decided is part of what is played.
       verdicts,
+      approved: info.permissions.approved,
       ...limitsNamed((limit) => (agent?.[limit] === undefined ? info[limit] : undefined)),
       max_cost: opts.parentPid === undefined ? null : undefined,
     },
