@@ -221,9 +221,14 @@ const PRELUDE = `(() => {
   globalThis.__begin = (json, main) => {
     const { args, budget } = parse(json);
     tokens = budget;
-    define("args", args);
+    let isRead = false;
+    Object.defineProperty(globalThis, "args", { get() { isRead = true; return args; }, enumerable: true });
     main().then(
       (value) => post({ t: "done", value: value ?? null }),
-    ).catch((error) => post({ t: "failed", message: messageOf(error), stack: error?.stack }));
+    ).catch((error) => {
+      const lacks = isRead && args === null && error instanceof TypeError;
+      const hint = lacks ? "; args is null, so --args JSON is probably missing" : "";
+      post({ t: "failed", message: messageOf(error) + hint, stack: error?.stack });
+    });
   };
 })()`;

@@ -43,6 +43,11 @@ describe("rnix replay of a recorded run", () => {
     const { code, stdout } = await machine.run(["replay", uuid, "--cwd", fresh]);
     expect(stdout).toContain("4 steps, 3 tool calls, completed (exit 0)");
     expect(code).toBe(0);
+    for (const _ of ["the run", "the run that the replay before played"]) {
+      const last = await machine.run(["replay"]);
+      expect(last).toMatchObject({ code: 1, stdout: expect.stringContaining(`differs from run ${uuid}`) });
+      expect(last.stderr).toMatch(/^process \d+ /);
+    }
     // The path that the model had written out is that of today's folder.
     expect(machine.read(join(fresh, "sum.txt"))).toBe("1 + 1 = 2\n");
     expect(machine.strays()).toEqual([]);

@@ -51,6 +51,20 @@ describe("rnix workflow run", () => {
     expect(shown.stdout).toMatch(/\nreview\n(?: {2}✓ group \d .*\n){8}\nsummary\n {2}✓ summary /);
   });
 
+  test.concurrent("without the args that it reads, its error names --args", async () => {
+    await using machine = new Machine();
+    machine.write("review.js", REVIEW);
+    machine.write("wrong.js", `${META}\nnull.x;`);
+    await machine.model(CAPITALS);
+    const failed = await machine.run(["workflow", "run", "./review.js"]);
+    expect(failed).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("--args JSON is probably missing"),
+    });
+    const wrong = await machine.run(["workflow", "run", "./wrong.js"]);
+    expect(wrong).toMatchObject({ code: 1, stderr: expect.not.stringContaining("--args") });
+  });
+
   test.concurrent("a failed agent: null in parallel, its receipt from agent()", async () => {
     await using machine = new Machine();
     await machine.model((request) =>

@@ -8,7 +8,7 @@ import { bool, choice, json, list, noDaemon, quiet, text } from "../flags.ts";
 import { type Io, type Output, withSession, withWire } from "../io.ts";
 import { plural } from "../output/format.ts";
 import { print } from "../output/print.ts";
-import { target } from "../processes/target.ts";
+import { isTarget, lastRun, target } from "../processes/target.ts";
 import { endDifferences } from "../replay/end-differences.ts";
 import { exportScript } from "../replay/export.ts";
 import { LARGEST_SCRIPT } from "../replay/largest-script.ts";
@@ -20,7 +20,13 @@ import { runAgent } from "../run/run.ts";
 export default defineCommand({
   about: "Replay a recorded run with today's definitions and print the differences, or write it as a script",
   args: [
-    { name: "UUID|FILE", about: "a run: its UUID, the beginning of it or its PID; or a script", file: true },
+    {
+      name: "UUID|FILE",
+      about:
+        "a run: its UUID, the beginning of it or its PID; or a script. The project's last run by default",
+      file: true,
+      optional: true,
+    },
   ],
   flags: {
     export: text("write the run as a script that can be read, edited and played, and run nothing", "FILE", {
@@ -69,11 +75,24 @@ export default defineCommand({
       const { scriptHead } = await import("../replay/script-head.ts");
       return report(io, await replayScript(io, await scriptHead(io, what), flags), ignored, flags);
     }
-    const of = target(io, what);
+    const of = what === "" ? await lastRecorded(io, flags) : target(io, what);
     if (flags.export !== undefined) return exported(io, of, flags.export);
     return report(io, await replayRun(io, of, flags), ignored, flags);
   },
 });
+
+/** The project's last run; where that is a replay, the run that it has played. */
+async function lastRecorded(io: Io, flags: Options): Promise<Target> {
+  return withSession(io, { inside: flags["no-daemon"] }, async (session) => {
+    const wire = await session.connect();
+    const last = await lastRun(io, wire);
+    const { provider, model } = await wire.request("show", last);
+    const played = provider === "replay" ? model.slice(0, UUID_CHARS) : "";
+    return isTarget(played) ? target(io, played) : last;
+  });
+}
+
+const UUID_CHARS = 36;
 
 /** Whether the argument is a script and not a run. */
 function isScript(text: string): boolean {

@@ -350,7 +350,8 @@ export class MountSource {
 function inSandbox(error: SyscallError): SyscallError {
   const where =
     "It runs in the sandbox and the network of its run; sandbox: off in its entry starts it outside.";
-  return new SyscallError(error.code, `${error.message} ${where}`, detailOf(error));
+  const ended = error.message.replace(/(?<![.!?\s])\s*$/, ".");
+  return new SyscallError(error.code, `${ended} ${where}`, detailOf(error));
 }
 
 /** The URL in the config of a mount whose plugin connects by itself. */

@@ -30,6 +30,7 @@ export const undo = method({
       throw new SyscallError("INVALID", "redo takes no to_step: it makes the last undo undone.");
     const found = await findLiveRun(services, target, "undone");
     requireAgent(found, "undone");
+    if (to_step > found.info.steps) throw noStep(found.info, to_step);
     if (found.live) await requireQuiet(services, found, dry_run);
     const run = await recordsOf(services, found);
     const query = { files, toStep: to_step, redo, dryRun: dry_run, force };
@@ -38,6 +39,10 @@ export const undo = method({
     return report;
   },
 });
+
+function noStep({ uuid, steps }: { uuid: string; steps: number }, step: number): SyscallError {
+  return new SyscallError("INVALID", `Run ${uuid} has no step ${step}: it has ${steps} so far.`);
+}
 
 /** A process that works would change files meanwhile. */
 async function requireQuiet(

@@ -207,7 +207,7 @@ describe.concurrent("an MCP server that is slow to start", () => {
         "stuck",
         /did not answer within 2 s. Raise its mount_timeout, or mcp_mount_timeout for all.*It said: downloading the world/s,
       ],
-      ["broken", /no token/],
+      ["broken", /no token: set TEST_TOKEN(?:\. It runs in the sandbox|\s*$)/],
       ["none", /no-such-program-here/],
       ["silent", /MCP server silent ended with exit code 0/],
     ] as const) {

@@ -247,6 +247,11 @@ describe("in a git work tree", () => {
     ]);
     Bun.spawnSync(["git", "apply"], { cwd: machine.project, stdin: Buffer.from(patch) });
 
+    const beyond = await machine.run(["undo", uuid, "--to-step", "99"]);
+    expect(beyond).toMatchObject({
+      code: 64,
+      stderr: expect.stringContaining("no step 99: it has 4 so far"),
+    });
     expect((await undo(machine, uuid, "--to-step", "1", "--dry-run")).done).toEqual({
       "a.txt": "restored",
       "new/bin": "removed",
