@@ -15,8 +15,14 @@ import { leaders, Orphans } from "./orphans.ts";
 import { Output, outputName, type Redactor } from "./output.ts";
 import { outputKeeper } from "./output-keeper.ts";
 import type { OwnProgram } from "./own-program.ts";
-import { ownerOfProcess, type ProcessOwner } from "./process-owner.ts";
-import { COOKIE, type ProcessTable, processTable, readCommand } from "./process-table.ts";
+import {
+  COOKIE,
+  ownerOfProcess,
+  type ProcessOwner,
+  type ProcessTable,
+  processTable,
+  readCommand,
+} from "./process-table.ts";
 import { isSubreaper, type ProcessTag, tagOf, withTag } from "./process-tag.ts";
 import {
   exitInside,

@@ -1,8 +1,7 @@
 /** Finds and kills processes by their mark. */
 
 import { readdirSync } from "node:fs";
-import { holdsKernel } from "./process-owner.ts";
-import { type Process, readStat } from "./process-table.ts";
+import { holdsKernel, type Process, readStat } from "./process-table.ts";
 import { type ProcessTag, readTag } from "./process-tag.ts";
 import { killRepeatedly, signal } from "./signal.ts";
 

@@ -6,7 +6,7 @@ import type { Kernel } from "../kernel/kernel.ts";
 import type { ProviderChoice } from "../kernel/types.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Logger } from "../lib/logger.ts";
-import type { ProcessOwner } from "../os/process-owner.ts";
+import type { ProcessOwner } from "../os/process-table.ts";
 import type { Schedule } from "../plugin/index.ts";
 import type { ProcChanges, ResumeRequest, SpawnRequest } from "../protocol/methods.ts";
 import type { AnswerOf, FindRequest } from "../store/search/requests.ts";

@@ -1,7 +1,7 @@
 /** Reads the requests of one client. */
 
 import type { Clock, Timer } from "../../lib/clock.ts";
-import type { ProcessOwner } from "../../os/process-owner.ts";
+import type { ProcessOwner } from "../../os/process-table.ts";
 import { serviceBehind } from "../../os/service-behind.ts";
 import { socketPeer } from "../../os/socket-peer.ts";
 import { SyscallError } from "../../plugin/index.ts";

@@ -1,7 +1,7 @@
 /** A test for programs that were started inside a run. */
 
 import type { Env } from "../../config/environment/paths.ts";
-import { isInside } from "../../os/process-owner.ts";
+import { isInside } from "../../os/process-table.ts";
 import { isLimited, readTag } from "../../os/process-tag.ts";
 import { serviceBehind } from "../../os/service-behind.ts";
 import { SyscallError } from "../../plugin/index.ts";

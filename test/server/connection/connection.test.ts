@@ -3,7 +3,7 @@ import { Duplex, PassThrough } from "node:stream";
 import { Client, isServerError } from "../../../src/client/client.ts";
 import { overStream } from "../../../src/client/session.ts";
 import type { ExitStatus } from "../../../src/kernel/types.ts";
-import type { ProcessOwner } from "../../../src/os/process-owner.ts";
+import type { ProcessOwner } from "../../../src/os/process-table.ts";
 import { FrameBudget } from "../../../src/protocol/frame.ts";
 import { MAX_REQUEST_BYTES, type StreamEvent } from "../../../src/protocol/methods.ts";
 import { Connection } from "../../../src/server/connection/connection.ts";
