@@ -1,7 +1,9 @@
-/** The model calls of one run, with their budget and fallbacks. */
+/** The model calls of one run, with their budget, fallbacks and progress. */
 
+import { firstLine } from "../../lib/call-title.ts";
 import { sleep } from "../../lib/cancellation.ts";
-import { type Effort, type LLMAnswer, SyscallError, type Usage } from "../../plugin/index.ts";
+import { type Effort, type LLMAnswer, type LLMEvent, SyscallError, type Usage } from "../../plugin/index.ts";
+import type { Activity, LiveEvent } from "../../run/live-event.ts";
 import { noUsage } from "../../run/usage.ts";
 import {
   type BudgetShortage,
@@ -12,14 +14,22 @@ import {
 } from "../budget/call-budget.ts";
 import { RunError } from "../errors/kernel-errors.ts";
 import type { Process } from "../process/process.ts";
+import type { Core } from "../tiers/core.ts";
 import type { Io } from "../tiers/io.ts";
 import { ProgramToolCalls, type ProgramTurn } from "../tools/program-tool-calls.ts";
 import type { ProviderChoice, SuspendCause } from "../types.ts";
-import { CallProgress, type ReportedCall } from "./call-progress.ts";
 import { Fallback } from "./fallback.ts";
+import type { SlotWait } from "./key-limiter.ts";
 import { ModelDeviceFile, type ModelRequest } from "./model-device.ts";
-import type { Retry } from "./model-gate.ts";
-import { isRetryable, outageWaitMs, RetrySchedule, retryLimitsOf } from "./retry.ts";
+import type { GateObserver, Retry, SlotLease } from "./model-gate.ts";
+import {
+  isRetryable,
+  NO_RETRY,
+  outageWaitMs,
+  type RetryLimits,
+  RetrySchedule,
+  retryLimitsOf,
+} from "./retry.ts";
 
 const READ_LENGTH = 1024 * 1024;
 
@@ -332,4 +342,96 @@ function requireBudget(budget: CallBudget | BudgetShortage): CallBudget {
 /** Whether the gate reports that the provider asks for a longer wait than the run's patience. */
 function asksForLongWait(error: SyscallError): error is SyscallError & { resetAtMs: number } {
   return error.resetAtMs !== undefined && error.retryable !== false;
+}
+
+export interface ReportedCall {
+  charge: CallCharge;
+  /** The tool calls of a program that acts as the model. */
+  programCalls: ProgramToolCalls | undefined;
+  /** The call is part of other work, such as a compaction: clients see nothing of it. */
+  optional: boolean;
+}
+
+/** What the gate reports of one model call. */
+export class CallProgress implements GateObserver {
+  readonly #parts: Core;
+  readonly #proc: Process;
+  readonly #call: ReportedCall;
+  /** What arrives of the answer. */
+  #phase: "text_delta" | "reasoning_delta" | undefined;
+
+  constructor(parts: Core, proc: Process, call: ReportedCall) {
+    this.#parts = parts;
+    this.#proc = proc;
+    this.#call = call;
+    this.arrived("");
+  }
+
+  /** No retries as soon as the program has called a tool, which a retry would repeat. */
+  get retryLimits(): RetryLimits {
+    if (this.#call.programCalls?.hasCalled) return NO_RETRY;
+    const brief = this.#call.optional || this.#proc.model.fallbacks.length > 0;
+    return retryLimitsOf(this.#proc.spec.opts.limits, { brief });
+  }
+
+  get isBusy(): boolean {
+    return this.#call.programCalls?.busy ?? false;
+  }
+
+  onWait({ for: what, untilMs }: SlotWait): void {
+    const wanted = what === "slot" ? "a free slot" : "the rate limit";
+    this.#doing("slot", `waiting for ${wanted} of ${this.#proc.model.provider.name}`, untilMs);
+  }
+
+  onSlot(slot: SlotLease): void {
+    this.#call.programCalls?.setSlot(slot);
+    this.onGrant();
+  }
+
+  /** The call has its slot: the request is sent, and the answer is waited for. */
+  onGrant(): void {
+    this.#phase = undefined;
+    this.#doing("model", `waiting for ${this.#proc.model.provider.model}`);
+  }
+
+  onEvent(event: LLMEvent): void {
+    const { charge, programCalls } = this.#call;
+    if (event.type === "usage") charge.report(event.usage);
+    programCalls?.onEvent(event);
+    if (event.type === "turn") this.onGrant();
+    if (event.type !== "text_delta" && event.type !== "reasoning_delta") return;
+    if (event.type === "text_delta") this.arrived(this.#proc.work.arriving + event.text);
+    this.#answering(event.type);
+    this.#emit({ event: event.type, step: this.#proc.run.step, text: event.text });
+  }
+
+  onRetry({ attempt, delayMs, leftMs, error }: Retry): void {
+    this.arrived("");
+    const untilMs = Math.ceil(this.#parts.clock.now() + delayMs);
+    this.#doing("retry", `attempt ${attempt} failed: ${firstLine(error.message)}`, untilMs);
+    this.#call.charge.nextAttempt();
+    const { step } = this.#proc.run;
+    const [delay_ms, left_ms] = [Math.round(delayMs), Math.round(leftMs)];
+    this.#emit({ event: "retry", step, attempt, delay_ms, left_ms, message: error.message });
+  }
+
+  /** The text of the incomplete answer, as far as it has arrived. */
+  arrived(text: string): void {
+    if (!this.#call.optional) this.#proc.work.arriving = text;
+  }
+
+  /** The first delta of each kind is a change of what the model does. */
+  #answering(phase: "text_delta" | "reasoning_delta"): void {
+    if (this.#phase === phase) return;
+    this.#phase = phase;
+    this.#doing("model", phase === "text_delta" ? "writing" : "thinking");
+  }
+
+  #doing(kind: Activity["kind"], text: string, untilMs: number | null = null): void {
+    if (!this.#call.optional) this.#parts.watchers.doing(this.#proc, kind, text, untilMs);
+  }
+
+  #emit(event: LiveEvent): void {
+    if (!this.#call.optional) this.#parts.watchers.emit(this.#proc, event);
+  }
 }
