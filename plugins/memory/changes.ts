@@ -4,8 +4,7 @@ import { type FromSchema, type OpenContext, SyscallError } from "rnix/plugin";
 import type { Answers } from "../_lib/answer-file.ts";
 import { checkedInput } from "../_lib/checked-input.ts";
 import { jsonObject } from "../_lib/json.ts";
-import { type Change, Memory } from "./memory.ts";
-import { newestThatFit } from "./prompt-part.ts";
+import { type Change, Memory, newestThatFit } from "./memory.ts";
 import { type MemoryScope, SCOPES, TARGETS, type Target } from "./scopes.ts";
 import { changeText, scopeDocument, scopeText } from "./texts.ts";
 

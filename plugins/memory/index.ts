@@ -104,7 +104,7 @@ export default definePlugin({
   commands: COMMANDS,
 });
 
-const prompts = once(() => import("./prompt-part.ts"));
+const prompts = once(() => import("./memory.ts"));
 
 function device(tools: ToolDef[], open: (context: OpenContext) => Promise<Answers>): Device {
   return {
