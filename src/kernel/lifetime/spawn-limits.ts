@@ -16,7 +16,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import { withinParent } from "../../proxy/host-rules.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import type { BudgetLimits, TreeBudget } from "../budget/budget.ts";
-import { confinedFact, factsOf } from "../permission/facts.ts";
+import { confinedFact, factsOf } from "../permission/coverage.ts";
 import { Permissions } from "../permission/permissions.ts";
 import type { Process } from "../process/process.ts";
 import type { AgentInfo, Limit, ProcessKind, ProviderChoice, SpawnOpts } from "../types.ts";

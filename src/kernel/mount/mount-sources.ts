@@ -1,6 +1,6 @@
 /** Where the mounts of a process come from, and which of them it sees. */
 
-import { factsOf } from "../permission/facts.ts";
+import { factsOf } from "../permission/coverage.ts";
 import type { Process } from "../process/process.ts";
 import type { Core } from "../tiers/core.ts";
 import type { MountOpener, MountRequest } from "../types.ts";

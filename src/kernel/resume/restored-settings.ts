@@ -5,7 +5,7 @@ import { budgetOf, restoredOptions } from "../../options/option-list.ts";
 import type { ProcessMeta } from "../../store/runs/schema.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import type { BudgetLimits } from "../budget/budget.ts";
-import { confinedFact, factsOf } from "../permission/facts.ts";
+import { confinedFact, factsOf } from "../permission/coverage.ts";
 import { Permissions } from "../permission/permissions.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";

@@ -5,7 +5,7 @@ import { MCP } from "../../config/mcp/mcp.ts";
 import { kernelTools } from "../../kernel/devices/kernel-tools.ts";
 import { TOOL_SEARCH } from "../../kernel/devices/tool-search.ts";
 import { toolPrefix } from "../../kernel/mount/mount-tables.ts";
-import { factsOf } from "../../kernel/permission/facts.ts";
+import { factsOf } from "../../kernel/permission/coverage.ts";
 import { Permissions } from "../../kernel/permission/permissions.ts";
 import { isChecked } from "../../kernel/tools/device-call.ts";
 import {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { TreeBudget, UNLIMITED } from "../../../src/kernel/budget/budget.ts";
 import { type HolderName, type ReapPorts, reapProcess } from "../../../src/kernel/lifetime/reap.ts";
-import { factsOf } from "../../../src/kernel/permission/facts.ts";
+import { factsOf } from "../../../src/kernel/permission/coverage.ts";
 import { Permissions } from "../../../src/kernel/permission/permissions.ts";
 import { Process } from "../../../src/kernel/process/process.ts";
 import { bareAgent } from "../../../src/kernel/process/process-spec.ts";
