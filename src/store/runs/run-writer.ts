@@ -10,10 +10,10 @@ import { AppendLog } from "../files/append-log.ts";
 import { DurableDocument, syncDirectory } from "../files/document.ts";
 import { type FsPort, ioError, realFs } from "../files/fs-port.ts";
 import { type BlobRef, BlobStore, readBlob } from "./blob-store.ts";
-import { EventLog } from "./event-log.ts";
 import { InboxLog, type InboxState } from "./inbox-log.ts";
 import type { RecordSeal } from "./record-key.ts";
 import {
+  EventLog,
   INBOX,
   INFO,
   isClosed,
