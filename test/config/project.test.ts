@@ -13,8 +13,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { userPaths } from "../../src/config/environment/paths.ts";
-import { findProject, prepareProject } from "../../src/config/project/project.ts";
-import { type Locks, Projects } from "../../src/config/project/projects.ts";
+import { findProject, type Locks, Projects, prepareProject } from "../../src/config/project/project.ts";
 import { failure, Sandbox } from "./sandbox.ts";
 
 /** The list of known projects, in the sandbox. */

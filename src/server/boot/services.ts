@@ -2,7 +2,7 @@
 
 import { daemonEnvironment } from "../../config/environment/environment.ts";
 import type { Env } from "../../config/environment/paths.ts";
-import type { Projects } from "../../config/project/projects.ts";
+import type { Projects } from "../../config/project/project.ts";
 import { KernelWatch } from "../daemon/kernel-watch.ts";
 import type { SpawnPorts } from "../plan/plan-spawn.ts";
 import { GcSchedule } from "../records/gc-schedule.ts";
