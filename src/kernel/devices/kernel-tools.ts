@@ -8,8 +8,15 @@ import type { GateStatus } from "../llm/model-gate.ts";
 import type { Process } from "../process/process.ts";
 import type { Agents } from "../tiers/agents.ts";
 import type { ProcInfo, SkillInfo } from "../types.ts";
-import { agentTool, takeDiff, teammateTool, workflowTool } from "./agents.ts";
-import { readMessages, sendMessage, wake } from "./messages.ts";
+import {
+  agentTool,
+  readMessages,
+  sendMessage,
+  takeDiff,
+  teammateTool,
+  wake,
+  workflowTool,
+} from "./agents.ts";
 import { plan } from "./plan.ts";
 import { inputOf, type KernelCall, type KernelTool, toolDevice } from "./tool-device.ts";
 import { type DeferredTools, toolSearch } from "./tool-search.ts";
