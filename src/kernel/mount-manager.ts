@@ -9,11 +9,12 @@ import type { FileSystem } from "./file-system.ts";
 import type { OpenContexts } from "./files/open-context.ts";
 import type { Confine } from "./mount/mount-context.ts";
 import { addressIn, type MountPoint, type MountSource, type MountTable } from "./mount/mount-source.ts";
-import { MountSources, MountVisibility } from "./mount/mount-sources.ts";
 import {
   checkRequest,
   type MountScope,
+  MountSources,
   MountTables,
+  MountVisibility,
   mountInfos,
   mountPath,
   pointAt,
