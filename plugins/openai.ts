@@ -5,8 +5,7 @@ import { definePlugin, SyscallError } from "rnix/plugin";
 import { isObject } from "./_lib/json.ts";
 import { once } from "./_lib/once.ts";
 import { answerForm } from "./_model/answer-form.ts";
-import type { ListRequest } from "./_model/model-list.ts";
-import type { Access, Connection } from "./_model/open.ts";
+import type { Access, Connection, ListRequest } from "./_model/open.ts";
 import type { Settings } from "./_model/settings.ts";
 
 /**

@@ -4,8 +4,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import { SyscallError } from "rnix/plugin";
 import { isObject } from "../_lib/json.ts";
-import type { ListRequest } from "./model-list.ts";
-import type { Access, Connection } from "./open.ts";
+import type { Access, Connection, ListRequest } from "./open.ts";
 import { isCut, type Settings } from "./settings.ts";
 
 /** Chat completions as servers other than OpenAI implement them. `extra` is copied into the request. */

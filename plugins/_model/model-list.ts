@@ -4,15 +4,7 @@ import { APICallError } from "@ai-sdk/provider";
 import { type ListedModel, type OpenContext, SyscallError, type TokenPrice } from "rnix/plugin";
 import { z } from "zod";
 import { type Blame, failure } from "./failure.ts";
-import { requestFetch } from "./fetch.ts";
-
-/** The request for a service's list of models. */
-export interface ListRequest {
-  url: string;
-  headers: Record<string, string>;
-  /** Whether a model of this name answers conversations. Absent: each does, unless the list says otherwise. */
-  talks?(id: string): boolean;
-}
+import { type ListRequest, requestFetch } from "./open.ts";
 
 /** Returns what the service lists. Fails as a model call does, and with NOT_FOUND where the service has no list. */
 export async function listModels(

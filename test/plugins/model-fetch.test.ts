@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { JsonDepth } from "../../plugins/_lib/json.ts";
-import { requestFetch } from "../../plugins/_model/fetch.ts";
+import { requestFetch } from "../../plugins/_model/open.ts";
 import { failure } from "../support/failure.ts";
 
 const MB = new Uint8Array(1024 ** 2).fill(120);

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { proxyFor } from "../../plugins/_lib/proxy.ts";
-import { requestFetch } from "../../plugins/_model/fetch.ts";
+import { requestFetch } from "../../plugins/_model/open.ts";
 
 const P = "http://proxy.example:3128";
 
