@@ -1,7 +1,7 @@
 /** The runs of one project's jobs: begun, watched, ended, and what follows from their ends. */
 
 import { join } from "node:path";
-import { withTimeout } from "../lib/cancellation.ts";
+import { withTimeout } from "../lib/clock.ts";
 import type { LedgerRow } from "../plugin/index.ts";
 import { realFs, removeLeftover } from "../store/files/fs-port.ts";
 import { retryOf } from "./decide.ts";

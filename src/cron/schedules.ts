@@ -1,7 +1,6 @@
 /** The jobs of all projects, as the service `schedule` offers them. */
 
-import { withTimeout } from "../lib/cancellation.ts";
-import type { Timer } from "../lib/clock.ts";
+import { type Timer, withTimeout } from "../lib/clock.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { messageOf } from "../lib/error-detail.ts";
 import { isoOf } from "../lib/time-zone.ts";

@@ -1,6 +1,6 @@
 /** The syscalls of concurrency: threads and coroutines. */
 
-import { either, onceAborted, withDeadline } from "../lib/cancellation.ts";
+import { either, onceAborted, withDeadline } from "../lib/clock.ts";
 import { type Message, SyscallError } from "../plugin/index.ts";
 import {
   type CoID,

@@ -1,6 +1,6 @@
 /** The syscalls Open, Read, Write, Close and Stat. */
 
-import { withDeadline, withGrace, withTimeout } from "../lib/cancellation.ts";
+import { withDeadline, withGrace, withTimeout } from "../lib/clock.ts";
 import { messageOf, withDetail } from "../lib/error-detail.ts";
 import { taintingDevice } from "../lib/taint.ts";
 import {

@@ -1,6 +1,6 @@
 /** The syscalls of messages and pipes between processes. */
 
-import { either, sleep, withDeadline } from "../lib/cancellation.ts";
+import { either, sleep, withDeadline } from "../lib/clock.ts";
 import { type Data, O_RDONLY, O_WRONLY, SyscallError } from "../plugin/index.ts";
 import type { InboxDraft, InboxEntry } from "../store/runs/schema.ts";
 import { type MessageEntry, requireSpace } from "./ipc/inbox.ts";

@@ -1,7 +1,7 @@
 /** The syscalls of processes: spawn, kill, list, information. */
 
 import type { Lazy } from "../lib/caches.ts";
-import { orAborted } from "../lib/cancellation.ts";
+import { orAborted } from "../lib/clock.ts";
 import type { Signal } from "../lib/signals.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { namedError } from "./errors/kernel-errors.ts";

@@ -1,6 +1,6 @@
 /** The syscalls of supervisors. */
 
-import { onceAborted } from "../lib/cancellation.ts";
+import { onceAborted } from "../lib/clock.ts";
 import { SIGTERM } from "../lib/signals.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Process } from "./process/process.ts";

@@ -1,4 +1,7 @@
-/** The interface of a clock, and the real one. */
+/** The clock, and waits: signals with deadlines, and waits that a signal ends. */
+
+import { SyscallError } from "../plugin/errors.ts";
+import { withOutput } from "./error-detail.ts";
 
 /** The kernel's only source of time, set at boot. Tests pass a clock that they move by hand. */
 export interface Clock {
@@ -31,3 +34,177 @@ export const realClock: Clock = {
     return { cancel: () => clearTimeout(handle) };
   },
 };
+
+/** Does work under a signal that aborts with `parent`, or after `ms` with TIMEOUT and this message. */
+export async function withDeadline<T>(
+  clock: Clock,
+  parent: AbortSignal,
+  ms: number,
+  message: string,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const abort = new Abort();
+  const ignore = onceAborted(parent, () => abort.abort(parent.reason));
+  const timer = clock.timer(ms, () => abort.abort(new SyscallError("TIMEOUT", message)));
+  try {
+    return await work(abort.signal);
+  } finally {
+    timer.cancel();
+    ignore();
+  }
+}
+
+/**
+ * Waits for a driver. After the abort it has `graceMs` to end; then the wait ends anyway. An aborted call always fails
+ * with the signal's reason.
+ */
+export async function withGrace<T>(
+  work: Promise<T>,
+  signal: AbortSignal,
+  clock: Clock,
+  graceMs: number,
+): Promise<T> {
+  const deaf = Promise.withResolvers<never>();
+  let cancelTimer = (): void => {};
+  const onAbort = (): void => {
+    if (graceMs <= 0) {
+      deaf.reject(signal.reason);
+      return;
+    }
+    const timer = clock.timer(graceMs, () => deaf.reject(signal.reason));
+    cancelTimer = timer.cancel;
+  };
+  const ignore = onceAborted(signal, onAbort);
+  try {
+    return await Promise.race([work, deaf.promise]);
+  } catch (thrown) {
+    throw signal.aborted && isCancelled(thrown) ? reasonOf(signal, thrown) : thrown;
+  } finally {
+    ignore();
+    cancelTimer();
+  }
+}
+
+/** The signal's reason, with what the driver had produced. */
+function reasonOf({ reason }: AbortSignal, thrown: unknown): unknown {
+  const output = thrown instanceof SyscallError ? thrown.output : undefined;
+  return output !== undefined && reason instanceof SyscallError ? withOutput(reason, output) : reason;
+}
+
+/** Waits for work until the signal aborts, then fails with its reason. The work itself continues. */
+export async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const aborted = Promise.withResolvers<never>();
+  const ignore = onceAborted(signal, () => aborted.reject(signal.reason));
+  try {
+    return await Promise.race([work, aborted.promise]);
+  } finally {
+    ignore();
+  }
+}
+
+/** A signal that aborts with the first of both. */
+export function either(one: AbortSignal, other: AbortSignal | undefined): AbortSignal {
+  return other ? AbortSignal.any([one, other]) : one;
+}
+
+/** Waits `ms`. Fails with the signal's reason when it aborts. */
+export function sleep(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let ignore = (): void => {};
+    const timer = clock.timer(ms, () => {
+      ignore();
+      resolve();
+    });
+    ignore = onceAborted(signal, () => {
+      timer.cancel();
+      reject(signal.reason);
+    });
+  });
+}
+
+/**
+ * Calls `f` once when the signal aborts, or immediately if it is aborted. The returned function removes `f`. Each signal
+ * has one listener of the runtime: adding and removing one per read of a long answer would cost more than the reads.
+ */
+export function onceAborted(signal: AbortSignal, f: () => void): () => void {
+  if (signal.aborted) {
+    f();
+    return () => undefined;
+  }
+  const listening = listeners.get(signal) ?? listenTo(signal);
+  listening.add(f);
+  return () => void listening.delete(f);
+}
+
+const listeners = new WeakMap<AbortSignal, Listeners>();
+
+/** The listeners of one signal. Most signals have one, so a set is made only for more: it saves memory per process. */
+class Listeners {
+  #only: (() => void) | undefined;
+  #more: Set<() => void> | undefined;
+
+  add(f: () => void): void {
+    if (this.#more) this.#more.add(f);
+    else if (this.#only === undefined) this.#only = f;
+    else this.#more = new Set([this.#only, f]);
+  }
+
+  delete(f: () => void): void {
+    if (this.#only === f) this.#only = undefined;
+    this.#more?.delete(f);
+  }
+
+  notifyAll(): void {
+    const all = this.#more ?? (this.#only ? [this.#only] : []);
+    for (const f of [...all]) f();
+  }
+}
+
+/** An AbortController whose listeners need no listener of the runtime, which costs more than a syscall. */
+export class Abort {
+  readonly #controller = new AbortController();
+  readonly #listening = new Listeners();
+
+  constructor() {
+    listeners.set(this.signal, this.#listening);
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  abort(reason: unknown): void {
+    if (this.signal.aborted) return;
+    this.#controller.abort(reason);
+    this.#listening.notifyAll();
+  }
+}
+
+function listenTo(signal: AbortSignal): Listeners {
+  const listening = new Listeners();
+  listeners.set(signal, listening);
+  signal.addEventListener("abort", () => listening.notifyAll(), { once: true });
+  return listening;
+}
+
+function isCancelled(thrown: unknown): boolean {
+  if (thrown instanceof SyscallError) return thrown.code === "CANCELLED" || thrown.code === "TIMEOUT";
+  return thrown instanceof Error && thrown.name === "AbortError";
+}
+
+/** Waits for `work`, at most `ms`. Returns whether it finished in time. Rethrows its error. */
+export function withTimeout(clock: Clock, ms: number, work: Promise<unknown>): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const timer = clock.timer(ms, () => resolve(false));
+    work.then(
+      () => {
+        timer.cancel();
+        resolve(true);
+      },
+      (error: unknown) => {
+        timer.cancel();
+        reject(error);
+      },
+    );
+  });
+}

@@ -1,7 +1,6 @@
 /** Runs a short program of the server itself, such as a gate or a notification. It belongs to no run. */
 
-import { onceAborted } from "../lib/cancellation.ts";
-import type { Clock } from "../lib/clock.ts";
+import { type Clock, onceAborted } from "../lib/clock.ts";
 import type { ExecRequest } from "../plugin/index.ts";
 import type { Children } from "./children.ts";
 

@@ -2,8 +2,7 @@
 
 import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { withDeadline } from "../lib/cancellation.ts";
-import type { Clock } from "../lib/clock.ts";
+import { type Clock, withDeadline } from "../lib/clock.ts";
 import { BRIDGE } from "../lib/hidden-modes.ts";
 import { readRegularSync } from "../lib/regular-file.ts";
 import { type Child, type ExecRequest, SyscallError } from "../plugin/index.ts";

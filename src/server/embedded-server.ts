@@ -3,8 +3,7 @@
 import { EventEmitter } from "node:events";
 import { type Env, userPaths } from "../config/environment/paths.ts";
 import { loadSettings } from "../config/settings/settings.ts";
-import { withTimeout } from "../lib/cancellation.ts";
-import { realClock } from "../lib/clock.ts";
+import { realClock, withTimeout } from "../lib/clock.ts";
 import { textLogger } from "../lib/logger.ts";
 import type { BootOptions } from "./boot/options.ts";
 import { boot } from "./boot.ts";

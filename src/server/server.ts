@@ -1,6 +1,6 @@
 /** The server: accepts clients, limits their number and closes their connections. */
 
-import { withTimeout } from "../lib/cancellation.ts";
+import { withTimeout } from "../lib/clock.ts";
 import { stackOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { encode, FrameBudget } from "../protocol/frame.ts";

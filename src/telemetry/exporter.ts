@@ -1,7 +1,6 @@
 /** Sends telemetry to a collector: bounded retries, and a queue of spans that never delays a run. */
 
-import { sleep } from "../lib/cancellation.ts";
-import type { Clock, Timer } from "../lib/clock.ts";
+import { type Clock, sleep, type Timer } from "../lib/clock.ts";
 import { messageOf } from "../lib/error-detail.ts";
 import type { OtelConfig, Target } from "./otel-config.ts";
 import { encode, type Message } from "./protobuf.ts";

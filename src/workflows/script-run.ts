@@ -1,6 +1,6 @@
 /** Runs the script of a workflow in a Worker of its own, and answers what it asks. */
 
-import { onceAborted } from "../lib/cancellation.ts";
+import { onceAborted } from "../lib/clock.ts";
 import { SyscallError } from "../plugin/errors.ts";
 import { type AgentCall, FromScript, type TokenBudget, type ToScript } from "./messages.ts";
 import { bodyOf, type WorkflowScript } from "./script.ts";

@@ -13,15 +13,15 @@ import type {
   ProviderChoice,
   SpawnOpts,
 } from "../../src/kernel/types.ts";
-import { orAborted } from "../../src/lib/cancellation.ts";
-import { type Clock, realClock } from "../../src/lib/clock.ts";
+import { type Clock, orAborted, realClock } from "../../src/lib/clock.ts";
 import type { Children } from "../../src/os/children.ts";
-import type { MountType, Services } from "../../src/plugin/index.ts";
 import {
   type Device,
   type LLMEvent,
   type LLMRequest,
+  type MountType,
   type OpenContext,
+  type Services,
   SyscallError,
   type VFSFile,
 } from "../../src/plugin/index.ts";

@@ -2,7 +2,7 @@
 
 import { childOf, isTerminal } from "../../daemons/snapshot.ts";
 import type { Lazy } from "../../lib/caches.ts";
-import { orAborted } from "../../lib/cancellation.ts";
+import { orAborted } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import { SIGINT, SIGTERM } from "../../lib/signals.ts";
 import type { DaemonSnapshot } from "../../plugin/index.ts";

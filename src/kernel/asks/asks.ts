@@ -1,9 +1,8 @@
 /** The questions of processes: who can answer, how they end, what decides without an answer. */
 
 import { BoundedMap } from "../../lib/caches.ts";
-import { orAborted } from "../../lib/cancellation.ts";
 import type { Channel } from "../../lib/channel.ts";
-import type { Timer } from "../../lib/clock.ts";
+import { orAborted, type Timer } from "../../lib/clock.ts";
 import { type Ask, SyscallError } from "../../plugin/index.ts";
 import type { AskAnswer, AskVerdict, OpenAsk } from "../../run/ask-schema.ts";
 import type { LiveAsk, LiveEvent } from "../../run/live-event.ts";

@@ -1,6 +1,6 @@
 /** The budgets of processes: limits, usage and reservations along the process tree. */
 
-import { onceAborted } from "../../lib/cancellation.ts";
+import { onceAborted } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Limit } from "../types.ts";
 

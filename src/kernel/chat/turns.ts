@@ -1,6 +1,6 @@
 /** Delivers the inbox of one run to its conversation, turn by turn. */
 
-import { onceAborted } from "../../lib/cancellation.ts";
+import { onceAborted } from "../../lib/clock.ts";
 import { formatDuration } from "../../lib/duration.ts";
 import type { Message } from "../../plugin/index.ts";
 import type { InboxEntry } from "../../store/runs/schema.ts";

@@ -1,6 +1,6 @@
 /** The threads and coroutines of processes. */
 
-import { onceAborted, orAborted, withTimeout } from "../../lib/cancellation.ts";
+import { onceAborted, orAborted, withTimeout } from "../../lib/clock.ts";
 import { type Message, SyscallError } from "../../plugin/index.ts";
 import type { Process } from "../process/process.ts";
 import type { ResourceHolder } from "../process/resource-holder.ts";

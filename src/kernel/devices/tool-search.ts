@@ -1,7 +1,7 @@
 /** The tool ToolSearch, which shows the model deferred tools in full. */
 
 import { LastEqual } from "../../lib/caches.ts";
-import { orAborted } from "../../lib/cancellation.ts";
+import { orAborted } from "../../lib/clock.ts";
 import { SyscallError, type ToolDef } from "../../plugin/index.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";

@@ -1,6 +1,6 @@
 /** Runs one program to its end for the kernel: a check, or git. */
 
-import { onceAborted } from "../../lib/cancellation.ts";
+import { onceAborted } from "../../lib/clock.ts";
 import { TextTail } from "../../lib/text-tail.ts";
 import type { Child, ExecRequest, ExitInfo } from "../../plugin/index.ts";
 

@@ -1,7 +1,7 @@
 /** The units of init.yaml: what is planned, and how one is started, watched and stopped. */
 
 import type { Lazy } from "../../lib/caches.ts";
-import { orAborted, withDeadline, withTimeout } from "../../lib/cancellation.ts";
+import { orAborted, withDeadline, withTimeout } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { MountScope } from "../mount-manager.ts";

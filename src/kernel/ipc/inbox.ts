@@ -1,6 +1,6 @@
 /** The inbox of one process: its unread messages and notices. */
 
-import { onceAborted } from "../../lib/cancellation.ts";
+import { onceAborted } from "../../lib/clock.ts";
 import { SCHEMA_VERSION } from "../../lib/schema-version.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { UserMessage } from "../../run/live-event.ts";

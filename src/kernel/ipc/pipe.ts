@@ -1,6 +1,6 @@
 /** A pipe between two files. */
 
-import { onceAborted } from "../../lib/cancellation.ts";
+import { onceAborted } from "../../lib/clock.ts";
 import { type Data, type FileStat, SyscallError, type VFSFile } from "../../plugin/index.ts";
 
 /** Maximum bytes between writer and reader, as on Linux. A write waits for space. */

@@ -3,7 +3,7 @@
 import { mkdtempSync, rmdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { onceAborted } from "../../lib/cancellation.ts";
+import { onceAborted } from "../../lib/clock.ts";
 import { nearestName } from "../../lib/edit-distance.ts";
 import { SIGTERM } from "../../lib/signals.ts";
 import { type Data, SyscallError, type ToolCall } from "../../plugin/index.ts";

@@ -1,8 +1,7 @@
 /** Asks plugins for their parts of a new process's prompt head. */
 
-import { orAborted, withDeadline } from "../../lib/cancellation.ts";
-import type { PromptPart } from "../../plugin/index.ts";
-import { SyscallError } from "../../plugin/index.ts";
+import { orAborted, withDeadline } from "../../lib/clock.ts";
+import { type PromptPart, SyscallError } from "../../plugin/index.ts";
 import { namedError } from "../errors/kernel-errors.ts";
 import type { Process } from "../process/process.ts";
 import { hookContext, hooksOf, type MakeContext } from "../tools/plugin-hooks.ts";

@@ -1,7 +1,7 @@
 /** The waits that runs ask for with the tool Wake. */
 
 import { childOf } from "../../daemons/snapshot.ts";
-import { onceAborted } from "../../lib/cancellation.ts";
+import { onceAborted } from "../../lib/clock.ts";
 import { formatDuration } from "../../lib/duration.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Asks } from "../asks/asks.ts";

@@ -1,6 +1,6 @@
 /** Starts the mounts of a process before its first step. */
 
-import { onceAborted } from "../../lib/cancellation.ts";
+import { onceAborted } from "../../lib/clock.ts";
 import { formatDuration } from "../../lib/duration.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { namedError } from "../errors/kernel-errors.ts";

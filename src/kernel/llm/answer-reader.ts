@@ -1,8 +1,7 @@
 /** Reads the answer of a model device: its schema, its events, and whether it is complete. */
 
 import { z } from "zod";
-import { Abort, onceAborted, orAborted } from "../../lib/cancellation.ts";
-import type { Clock, Timer } from "../../lib/clock.ts";
+import { Abort, type Clock, onceAborted, orAborted, type Timer } from "../../lib/clock.ts";
 import { issueText } from "../../lib/issue-text.ts";
 import {
   CODES,

@@ -1,6 +1,6 @@
 /** Switches a run to its next model when one fails. */
 
-import { orAborted } from "../../lib/cancellation.ts";
+import { orAborted } from "../../lib/clock.ts";
 import { type Effort, O_RDWR, SyscallError } from "../../plugin/index.ts";
 import type { ModelSwitch } from "../../store/runs/schema.ts";
 import { recordOrFail } from "../errors/kernel-errors.ts";

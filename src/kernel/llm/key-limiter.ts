@@ -1,7 +1,6 @@
 /** Grants the slots of one key to model calls. */
 
-import { onceAborted } from "../../lib/cancellation.ts";
-import type { Clock, Timer } from "../../lib/clock.ts";
+import { type Clock, onceAborted, type Timer } from "../../lib/clock.ts";
 import type { RateLimits, SyscallError } from "../../plugin/index.ts";
 import type { ProviderChoice } from "../types.ts";
 import {

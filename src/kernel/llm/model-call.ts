@@ -1,7 +1,7 @@
 /** The model calls of one run, with their budget, fallbacks and progress. */
 
 import { firstLine } from "../../lib/call-title.ts";
-import { sleep } from "../../lib/cancellation.ts";
+import { sleep } from "../../lib/clock.ts";
 import { type Effort, type LLMAnswer, type LLMEvent, SyscallError, type Usage } from "../../plugin/index.ts";
 import type { Activity, LiveEvent } from "../../run/live-event.ts";
 import { noUsage } from "../../run/usage.ts";

@@ -1,7 +1,6 @@
 /** The gate that every model call passes: slots, retries, deadlines. */
 
-import { sleep } from "../../lib/cancellation.ts";
-import type { Clock } from "../../lib/clock.ts";
+import { type Clock, sleep } from "../../lib/clock.ts";
 import { formatDuration } from "../../lib/duration.ts";
 import { type LLMAnswer, type LLMEvent, SyscallError } from "../../plugin/index.ts";
 import type { ProviderChoice } from "../types.ts";

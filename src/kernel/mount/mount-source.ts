@@ -1,7 +1,6 @@
 /** One mounted source, such as an MCP server: opens it, restarts it and closes it. */
 
-import { withDeadline, withGrace, withTimeout } from "../../lib/cancellation.ts";
-import type { Timer } from "../../lib/clock.ts";
+import { type Timer, withDeadline, withGrace, withTimeout } from "../../lib/clock.ts";
 import { detailOf, messageOf } from "../../lib/error-detail.ts";
 import {
   type Device,

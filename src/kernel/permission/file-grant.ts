@@ -1,6 +1,6 @@
 /** The grant by which one file is open. */
 
-import { Abort, onceAborted } from "../../lib/cancellation.ts";
+import { Abort, onceAborted } from "../../lib/clock.ts";
 import type { SyscallError } from "../../plugin/index.ts";
 import type { Asked } from "./ask-rules.ts";
 import type { Call } from "./permissions.ts";

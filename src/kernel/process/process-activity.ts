@@ -1,9 +1,8 @@
 /** What a process is doing, its clock, and its watchers. */
 
 import { callsTitle } from "../../lib/call-title.ts";
-import { Abort } from "../../lib/cancellation.ts";
 import { Channel } from "../../lib/channel.ts";
-import type { Clock, Timer } from "../../lib/clock.ts";
+import { Abort, type Clock, type Timer } from "../../lib/clock.ts";
 import { countLines, TextTail } from "../../lib/text-tail.ts";
 import { SyscallError, type ToolCall } from "../../plugin/index.ts";
 import type { Activity, LiveEvent, UserMessage } from "../../run/live-event.ts";

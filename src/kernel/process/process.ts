@@ -1,9 +1,8 @@
 /** One live process. */
 
 import { callTitle, firstLine } from "../../lib/call-title.ts";
-import { Abort } from "../../lib/cancellation.ts";
 import type { Channel } from "../../lib/channel.ts";
-import type { Clock, Timer } from "../../lib/clock.ts";
+import { Abort, type Clock, type Timer } from "../../lib/clock.ts";
 import { formatDuration } from "../../lib/duration.ts";
 import { type ChecklistItem, SyscallError } from "../../plugin/index.ts";
 import type { AskVerdict, OpenAsk } from "../../run/ask-schema.ts";

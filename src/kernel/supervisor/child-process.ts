@@ -1,7 +1,6 @@
 /** Starts and stops the process of a supervisor's child. */
 
-import { onceAborted, orAborted, withDeadline, withTimeout } from "../../lib/cancellation.ts";
-import type { Clock } from "../../lib/clock.ts";
+import { type Clock, onceAborted, orAborted, withDeadline, withTimeout } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import { SIGKILL, SIGTERM } from "../../lib/signals.ts";
 import { type Child, type ExecRequest, type ExitInfo, SyscallError } from "../../plugin/index.ts";

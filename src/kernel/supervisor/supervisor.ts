@@ -1,6 +1,6 @@
 /** The task of one supervisor. */
 
-import { onceAborted } from "../../lib/cancellation.ts";
+import { onceAborted } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Process } from "../process/process.ts";

@@ -1,6 +1,6 @@
 /** Notifies plugins of the files that a step has changed, and gives the model their texts. */
 
-import { orAborted, withDeadline } from "../../lib/cancellation.ts";
+import { orAborted, withDeadline } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import type { Process } from "../process/process.ts";
 import { hookContext, hooksOf, type MakeContext } from "./plugin-hooks.ts";

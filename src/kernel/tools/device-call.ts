@@ -1,7 +1,7 @@
 /** Makes one tool call: checks the input, opens the device, writes the input, reads the result and closes the device. */
 
 import type { z } from "zod";
-import { withDeadline } from "../../lib/cancellation.ts";
+import { withDeadline } from "../../lib/clock.ts";
 import { messageOf, withMessage } from "../../lib/error-detail.ts";
 import { issueText } from "../../lib/issue-text.ts";
 import { taintingDevice } from "../../lib/taint.ts";

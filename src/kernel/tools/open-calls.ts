@@ -1,7 +1,6 @@
 /** Tool calls under way: their keys, which of them wait for an event, and their end before the kernel stops. */
 
-import { onceAborted } from "../../lib/cancellation.ts";
-import type { Clock } from "../../lib/clock.ts";
+import { type Clock, onceAborted } from "../../lib/clock.ts";
 import type { Process } from "../process/process.ts";
 import type { Wake } from "../types.ts";
 

@@ -1,6 +1,6 @@
 /** The tool calls of a program that is the model. */
 
-import { Abort, onceAborted } from "../../lib/cancellation.ts";
+import { Abort, onceAborted } from "../../lib/clock.ts";
 import { CODES, type LLMEvent, SyscallError, type ToolDef, type ToolOutcome } from "../../plugin/index.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import { toolMessage } from "../conversation/messages.ts";

@@ -1,7 +1,6 @@
 /** Runs the tool calls of a step, in order or in parallel, and records them. */
 
-import { orAborted } from "../../lib/cancellation.ts";
-import type { Clock } from "../../lib/clock.ts";
+import { type Clock, orAborted } from "../../lib/clock.ts";
 import { SyscallError, type ToolCall, type ToolDef } from "../../plugin/index.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import { AGENT_PATH } from "../../vfs/kernel-paths.ts";

@@ -2,8 +2,7 @@
 
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { withTimeout } from "../../lib/cancellation.ts";
-import { type Clock, realClock } from "../../lib/clock.ts";
+import { type Clock, realClock, withTimeout } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import type { Logger } from "../../lib/logger.ts";
 import { becomeSubreaper, Children, leaveSubreaper } from "../../os/children.ts";

@@ -3,8 +3,7 @@
 import type { Socket } from "node:net";
 import type { UserPaths } from "../../config/environment/paths.ts";
 import type { SuspendCause } from "../../kernel/types.ts";
-import { withTimeout } from "../../lib/cancellation.ts";
-import type { Clock, Timer } from "../../lib/clock.ts";
+import { type Clock, type Timer, withTimeout } from "../../lib/clock.ts";
 import type { Logger } from "../../lib/logger.ts";
 import { makeSocketFolder } from "../../protocol/socket-path.ts";
 import { Server } from "../server.ts";

@@ -1,6 +1,6 @@
 /** Notifies a command or an address of an event: for example a question that waits. */
 
-import { sleep } from "../../lib/cancellation.ts";
+import { sleep } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import type { Logger } from "../../lib/logger.ts";
 import { Semaphore } from "../../lib/semaphore.ts";

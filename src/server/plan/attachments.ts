@@ -3,8 +3,7 @@
 import { stat } from "node:fs/promises";
 import { isAbsolute } from "node:path";
 import type { AttachedImage } from "../../kernel/types.ts";
-import { withTimeout } from "../../lib/cancellation.ts";
-import type { Clock } from "../../lib/clock.ts";
+import { type Clock, withTimeout } from "../../lib/clock.ts";
 import { openRegular, readRegular } from "../../lib/regular-file.ts";
 import { framed } from "../../plugin/frame.ts";
 import { type ImageType, SyscallError } from "../../plugin/index.ts";

@@ -7,8 +7,7 @@ import { filesOfInit, loadProjectInit, loadUserInit, projectInitFile } from "../
 import type { Project } from "../../config/project/project.ts";
 import { loadSettings } from "../../config/settings/settings.ts";
 import type { InitManager } from "../../kernel/init-manager.ts";
-import { withTimeout } from "../../lib/cancellation.ts";
-import type { Clock } from "../../lib/clock.ts";
+import { type Clock, withTimeout } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import type { Logger } from "../../lib/logger.ts";
 import { SyscallError } from "../../plugin/index.ts";

@@ -1,7 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { ProcInfo } from "../../../src/kernel/types.ts";
-import { orAborted, sleep } from "../../../src/lib/cancellation.ts";
-import { realClock } from "../../../src/lib/clock.ts";
+import { orAborted, realClock, sleep } from "../../../src/lib/clock.ts";
 import { SIGTERM } from "../../../src/lib/signals.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { FakeClock } from "../../support/fake-clock.ts";

@@ -1,6 +1,6 @@
 /** Waits until crashed runs are recorded as suspended. */
 
-import { withTimeout } from "../../../lib/cancellation.ts";
+import { withTimeout } from "../../../lib/clock.ts";
 import type { Services } from "../../services.ts";
 
 /** How long a command waits until runs that a crash has cut off are recorded as suspended. */
