@@ -44,11 +44,14 @@ export interface Kernel extends ReturnType<typeof createKernel> {}
 export function createKernel(ports: KernelPorts) {
   const parts = buildSystem(buildAgents(buildProcesses(buildIo(buildCore(ports)))));
   registerOwnDevices(parts);
-  const { debug, ctx, files, processes, init, mounts } = parts;
+  const { debug, ctx, files, processes, mounts } = parts;
   const { asks, calls, budget, contexts, inboxes, table, watchers } = parts;
   const units = unitsById(parts.units);
   return {
-    ...{ debug, ctx, files, processes, init, mounts },
+    ...{ debug, ctx, files, processes, mounts },
+    get init() {
+      return parts.init();
+    },
     get signals() {
       return parts.signals();
     },
@@ -165,7 +168,7 @@ function buildSystem(parts: Agents) {
     onResumed: (proc) => supervisors.made?.onResumed(proc),
     onEnded: (uuid, exit) => supervisors.made?.onSuspendedEnd(uuid, exit),
   });
-  const init = new InitManager({ ...parts, supervisors });
+  const init = lazy(() => new InitManager({ ...parts, supervisors }));
   return {
     ...{ ...parts, supervisors, init },
     lifecycle: lazy(() => new LifecycleManager({ ...parts, init })),

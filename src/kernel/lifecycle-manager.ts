@@ -1,5 +1,6 @@
 /** The syscalls of a run's life beyond one process: checkpoint, suspend, resume. */
 
+import type { Lazy } from "../lib/caches.ts";
 import { SIGKILL, SIGPAUSE, SIGRESUME, type Signal } from "../lib/signals.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Resumed, ResumeOptions } from "./agents/run-resumer.ts";
@@ -187,7 +188,7 @@ function endsNothing(signal: Signal): SyscallError {
   );
 }
 
-type LifecycleParts = Agents & { init: InitManager };
+type LifecycleParts = Agents & { init: Lazy<InitManager> };
 
 export interface ShutdownOptions {
   now?: boolean;
@@ -225,14 +226,14 @@ class Shutdown {
   /** No process is created and no unit started any more. */
   #close(): void {
     this.#parts.processes.close();
-    this.#parts.init.close();
+    this.#parts.init.end()?.close();
   }
 
   async #endAll(now: boolean, cause: SuspendCause): Promise<void> {
     const { table, runner, children, mounts, init } = this.#parts;
     // Units of init.yaml end after the processes that may use them.
     const all = table.all();
-    const live = all.filter((proc) => now || !init.owns(this.#rootOf(proc)));
+    const live = all.filter((proc) => now || !init.made?.owns(this.#rootOf(proc)));
     for (const proc of live) {
       // The supervisor ends its children, in its own order.
       if (!now && this.#isSupervised(proc)) continue;
@@ -241,7 +242,7 @@ class Shutdown {
       if (now) children.hurryOwner(proc.uuid);
     }
     await Promise.all(live.map((proc) => proc.done.then(() => runner.reap(proc))));
-    await init.stop(suspendedFor("rnix was stopped", { cause }));
+    await init.made?.stop(suspendedFor("rnix was stopped", { cause }));
     this.#handsOver ||= all.some((proc) => proc.exit !== undefined && resumesByItself(proc.info()));
     // Shared mounts outlive the processes that use them.
     await mounts.unmountAll();
