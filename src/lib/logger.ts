@@ -1,5 +1,7 @@
 /** The logger: levels, lines and their filter. */
 
+import { SyscallError } from "../plugin/errors.ts";
+
 export const LEVELS = ["debug", "info", "warn"] as const;
 export type LogLevel = (typeof LEVELS)[number];
 
@@ -23,4 +25,13 @@ export function loggerTo(
 /** A logger that writes lines of text, from the level `lowest` up. */
 export function textLogger(lowest: LogLevel, write: (line: string) => void): Logger {
   return loggerTo((level, source, text) => write(`${level} ${source}: ${text}`), lowest);
+}
+
+/** The lowest level that is logged, from RNIX_LOG. An unknown word fails with INVALID. */
+export function logLevel(env: Readonly<Record<string, string | undefined>>, usual: LogLevel): LogLevel {
+  const given = env.RNIX_LOG;
+  if (!given) return usual;
+  const level = LEVELS.find((known) => known === given);
+  if (level) return level;
+  throw new SyscallError("INVALID", `RNIX_LOG: expected ${LEVELS.join(", ")}; got "${given}".`);
 }

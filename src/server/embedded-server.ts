@@ -4,12 +4,11 @@ import { EventEmitter } from "node:events";
 import { type Env, userPaths } from "../config/environment/paths.ts";
 import { loadSettings } from "../config/settings/settings.ts";
 import { realClock, withTimeout } from "../lib/clock.ts";
-import { textLogger } from "../lib/logger.ts";
+import { logLevel, textLogger } from "../lib/logger.ts";
 import type { BootOptions } from "./boot/options.ts";
 import { boot } from "./boot.ts";
 import type { ByteStream } from "./connection/connection.ts";
 import { refuseInside } from "./daemon/inside-run.ts";
-import { logLevel } from "./daemon/run-log.ts";
 import { Server } from "./server.ts";
 
 /** Time beyond their grace for stuck processes when the command ends. */

@@ -4,7 +4,7 @@ import { type Env, thisUser, type UserPaths, userPaths } from "../config/environ
 import { loadSettings } from "../config/settings/settings.ts";
 import { realClock } from "../lib/clock.ts";
 import { logTextOf, stackOf } from "../lib/error-detail.ts";
-import { textLogger } from "../lib/logger.ts";
+import { logLevel, textLogger } from "../lib/logger.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { daemonLogPath } from "../protocol/daemon-log-path.ts";
 import { FileLock } from "../store/files/file-lock.ts";
@@ -12,7 +12,6 @@ import { boot } from "./boot.ts";
 import { runDaemon } from "./daemon/daemon.ts";
 import { DaemonLog } from "./daemon/daemon-log.ts";
 import { refuseInside } from "./daemon/inside-run.ts";
-import { logLevel } from "./daemon/run-log.ts";
 import { SUPERSEDED } from "./daemon/superseded-signal.ts";
 
 /**

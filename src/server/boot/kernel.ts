@@ -105,7 +105,9 @@ export function startKernel(
   });
   port.connect(kernel);
   machine.keepLockFileIf(() => kernel.lifecycle.handsOver);
-  events.add(runLog({ identity: (pid) => kernel.processes.identity(pid), logger }));
+  // A command logs warnings alone.
+  if (logger.lowest !== "warn")
+    events.add(runLog({ identity: (pid) => kernel.processes.identity(pid), logger }));
   return { kernel, events };
 }
 

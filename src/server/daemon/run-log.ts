@@ -1,10 +1,8 @@
 /** Logs the beginnings and the ends of runs. */
 
-import type { Env } from "../../config/environment/paths.ts";
 import type { ProcessIdentity } from "../../kernel/process/process-info.ts";
 import type { KernelCallbacks, PID } from "../../kernel/types.ts";
-import { LEVELS, type Logger, type LogLevel } from "../../lib/logger.ts";
-import { SyscallError } from "../../plugin/index.ts";
+import type { Logger } from "../../lib/logger.ts";
 
 /** Maximum characters of an intent that are logged. The run's own record has all of it. */
 const INTENT = 80;
@@ -45,13 +43,4 @@ function oneLine(text: string, length: number): string {
   if (start === trimmed && line.length <= length) return line;
   const whole = line.slice(0, length).replace(/\p{Surrogate}$/u, "");
   return `${whole.trimEnd()}…`;
-}
-
-/** The lowest level that is logged, from RNIX_LOG. An unknown word fails with INVALID. */
-export function logLevel(env: Env, usual: LogLevel): LogLevel {
-  const given = env.RNIX_LOG;
-  if (!given) return usual;
-  const level = LEVELS.find((known) => known === given);
-  if (level) return level;
-  throw new SyscallError("INVALID", `RNIX_LOG: expected ${LEVELS.join(", ")}; got "${given}".`);
 }

@@ -1,11 +1,10 @@
 import { expect, test } from "bun:test";
 import { mkdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { textLogger } from "../../../src/lib/logger.ts";
+import { logLevel, textLogger } from "../../../src/lib/logger.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { LoopDelay } from "../../../src/server/daemon/daemon.ts";
 import { DaemonLog, openDaemonLog } from "../../../src/server/daemon/daemon-log.ts";
-import { logLevel } from "../../../src/server/daemon/run-log.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { TempDir } from "../support/fixture.ts";
 
