@@ -12,7 +12,7 @@ import {
   type UnitOf,
   unitOfClient,
 } from "./connection/connection.ts";
-import { dispatch } from "./methods/dispatch.ts";
+import { dispatch } from "./methods/method-table.ts";
 import type { Services } from "./services.ts";
 
 /** Maximum connections: far more than a person opens. */

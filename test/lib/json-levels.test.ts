@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { isDeeper } from "../../src/server/methods/dispatch.ts";
+import { isDeeper } from "../../src/server/methods/method-table.ts";
 
 test.each([
   ["lists", "[".repeat(11) + "]".repeat(11), true],

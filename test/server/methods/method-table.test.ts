@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { METHODS } from "../../../src/server/methods/method-table.ts";
 
 /** Files of the folder that define no method. */
-const MACHINERY = new Set(["dispatch.ts", "method.ts", "method-table.ts"]);
+const MACHINERY = new Set(["method.ts", "method-table.ts"]);
 const FOLDER = join(import.meta.dir, "../../../src/server/methods");
 
 test("every file of the methods folder is one method of the table, under its name", async () => {
