@@ -11,7 +11,7 @@ import { lazy } from "../lib/caches.ts";
 import type { Clock } from "../lib/clock.ts";
 import { messageOf } from "../lib/error-detail.ts";
 import { runShortProgram } from "../os/short-program.ts";
-import type { SandboxProbe } from "../sandbox/probe.ts";
+import type { SandboxProbe } from "../sandbox/sandbox.ts";
 import { commit, version } from "../version.ts";
 import { type OpenedCron, openCron } from "./boot/cron.ts";
 import { type StartedKernel, startKernel } from "./boot/kernel.ts";
@@ -196,7 +196,7 @@ function sandboxPorts(): SpawnPorts["sandbox"] {
   return {
     async probe(env) {
       if (found?.probe.works && found.path === env.PATH) return found.probe;
-      const { probeSandbox } = await import("../sandbox/probe.ts");
+      const { probeSandbox } = await import("../sandbox/sandbox.ts");
       found = { probe: await probeSandbox(env), path: env.PATH };
       return found.probe;
     },

@@ -194,7 +194,7 @@ async function schedules(io: Io): Promise<Finding[]> {
 
 /** What a program has shown that ran in one. */
 async function sandbox(io: Io): Promise<Finding> {
-  const { probeSandbox } = await import("../../sandbox/probe.ts");
+  const { probeSandbox } = await import("../../sandbox/sandbox.ts");
   const found = await probeSandbox(environment(io));
   const name = "sandbox";
   if (found.works)

@@ -4,7 +4,7 @@ import type { Agent } from "../../config/agents/agents.ts";
 import type { Settings } from "../../config/settings/settings.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { isWhole, type Sandbox, type SandboxLevel, stricter } from "../../sandbox/policy.ts";
-import type { SandboxProbe } from "../../sandbox/probe.ts";
+import type { SandboxProbe } from "../../sandbox/sandbox.ts";
 import type { PlacedSpawn } from "./request-defaults.ts";
 
 interface SandboxPorts {

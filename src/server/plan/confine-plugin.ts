@@ -6,8 +6,7 @@ import { compiled } from "../../plugin/host/embedded.ts";
 import type { Confine } from "../../plugin/host/process-options.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { BINARY_DIR, hasNamespaces, type SandboxScope } from "../../sandbox/policy.ts";
-import { probeSandbox, type SandboxProbe } from "../../sandbox/probe.ts";
-import { sandboxed } from "../../sandbox/sandbox.ts";
+import { probeSandbox, type SandboxProbe, sandboxed } from "../../sandbox/sandbox.ts";
 
 /** Confines by what this machine can make, found out once. `env`: of this server. */
 export function confinePlugins(user: Pick<UserPaths, "home" | "configDir" | "dataDir">, env: Env): Confine {

@@ -37,7 +37,7 @@ import type { HostLease } from "../../plugin/host/lease.ts";
 import { type ListedModel, type OpenContext, SyscallError } from "../../plugin/index.ts";
 import { isLimited, withinParent } from "../../proxy/host-rules.ts";
 import { sandboxText } from "../../sandbox/policy.ts";
-import type { SandboxProbe } from "../../sandbox/probe.ts";
+import type { SandboxProbe } from "../../sandbox/sandbox.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import type { Attachments } from "./attachments.ts";
 import { type GivenRules, narrowedServers, type PlacedSpawn, parentUuid } from "./request-defaults.ts";
