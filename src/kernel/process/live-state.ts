@@ -14,8 +14,14 @@ import type {
 } from "../../store/runs/schema.ts";
 import { TokenEstimate } from "../budget/tokens.ts";
 import type { AppliedCompaction, PID, ProviderChoice, SkillInfo } from "../types.ts";
-import type { Preparation, ProcessSpec, ProcessTool, StartingMount } from "./process-spec.ts";
-import type { LastAnswer, RunProgress } from "./run-progress.ts";
+import type {
+  LastAnswer,
+  Preparation,
+  ProcessSpec,
+  ProcessTool,
+  RunProgress,
+  StartingMount,
+} from "./process-spec.ts";
 
 /** The steps of a live run and what they have used. The loop owns it; model calls and tools count in it. */
 export class LiveRun {

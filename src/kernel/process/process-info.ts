@@ -7,7 +7,7 @@ import type { OpenAsk } from "../../run/ask-schema.ts";
 import type { ChildResult, ProcInfo, ProviderFacts } from "../../store/runs/schema.ts";
 import type { ProviderChoice, SpawnOpts, Suspension, Wake } from "../types.ts";
 import type { Process } from "./process.ts";
-import { isSuspended } from "./run-progress.ts";
+import { isSuspended } from "./process-spec.ts";
 
 /** The process as proc-info.json and the protocol show it. */
 export function procInfoOf(proc: Process): ProcInfo {

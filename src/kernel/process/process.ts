@@ -24,8 +24,7 @@ import {
 } from "./live-state.ts";
 import { PresentWork, ProcessActivity, ProcessClock, Watchers } from "./process-activity.ts";
 import { procInfoOf } from "./process-info.ts";
-import type { ProcessSpec } from "./process-spec.ts";
-import { initialProgress } from "./run-progress.ts";
+import { initialProgress, type ProcessSpec } from "./process-spec.ts";
 import { Secrets } from "./secrets.ts";
 
 /**

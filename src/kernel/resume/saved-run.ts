@@ -31,7 +31,7 @@ import {
   type SavedHistory,
 } from "../conversation/rebuild-history.ts";
 import { planText } from "../devices/plan.ts";
-import { initialProgress, isSuspended, type LastAnswer, type RunProgress } from "../process/run-progress.ts";
+import { initialProgress, isSuspended, type LastAnswer, type RunProgress } from "../process/process-spec.ts";
 import type { AgentInfo, ProviderChoice } from "../types.ts";
 
 /** A recorded run: everything that a resume needs. */

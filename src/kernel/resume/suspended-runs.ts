@@ -10,7 +10,7 @@ import { checkAnswers } from "../asks/check-answers.ts";
 import type { KernelPorts } from "../kernel-ports.ts";
 import type { ModelChoice } from "../process/live-state.ts";
 import { isWoken, providerFacts } from "../process/process-info.ts";
-import { isSuspended } from "../process/run-progress.ts";
+import { isSuspended } from "../process/process-spec.ts";
 import type { ExitStatus, ProcInfo, ProviderChoice, Wake } from "../types.ts";
 import { orphanedRecord } from "./orphaned-record.ts";
 import { resultOf, switchesWith } from "./saved-run.ts";
