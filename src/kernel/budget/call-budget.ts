@@ -1,5 +1,6 @@
 /** Reserves and charges the budget of one model call. */
 
+import { type Lazy, lazy } from "../../lib/caches.ts";
 import { type ModelPrice, SyscallError, type TokenPrice, type Usage } from "../../plugin/index.ts";
 import { addUsage, noUsage, subtractUsage } from "../../run/usage.ts";
 import { type DailySpending, localDay, spendingOfAgentJobs } from "../../store/daily-spending.ts";
@@ -224,7 +225,7 @@ export class DailyBudget {
       const { spendingSince } = await import("../../store/spending-since.ts");
       const runs = this.#parts.runs(opts.project.dataDir);
       const spent = of === "project" ? await spendingSince(runs, midnight(now)) : { tokens: 0, cost: 0 };
-      await book.begin(localDay(now), spent);
+      await book().begin(localDay(now), spent);
     }
   }
 
@@ -233,7 +234,7 @@ export class DailyBudget {
     if (limits.tokens_per_day !== null || limits.cost_per_day !== null)
       days.push(this.#day("project", dataDir));
     if (job?.by_run) days.push(this.#day("agent jobs", dataDir));
-    return days.filter(({ book }) => !book.has(localDay(this.#parts.clock.now())));
+    return days.filter(({ book }) => !book().has(localDay(this.#parts.clock.now())));
   }
 
   #day(of: SharedDay["of"], dataDir: string): SharedDay {
@@ -242,12 +243,14 @@ export class DailyBudget {
     if (known) return known;
     const { clock, runs, userDataDir, budget: kernelBudget } = this.#parts;
     const isProject = of === "project";
-    const book = isProject ? runs(dataDir).dailySpending : spendingOfAgentJobs(userDataDir, dataDir);
+    const book = lazy(() =>
+      isProject ? runs(dataDir).dailySpending : spendingOfAgentJobs(userDataDir, dataDir),
+    );
     const budget = TreeBudget.forDay(isProject ? kernelBudget : this.#day("project", dataDir).budget, {
       of,
-      spent: () => recordOrFail(() => book.spent(localDay(clock.now()))),
+      spent: () => recordOrFail(() => book().spent(localDay(clock.now()))),
       spend: ({ tokens, cost }: BudgetUsage) =>
-        recordOrFail(() => book.add(localDay(clock.now()), { tokens, cost: cost ?? 0 })),
+        recordOrFail(() => book().add(localDay(clock.now()), { tokens, cost: cost ?? 0 })),
     });
     const day = { of, budget, book };
     this.#days.set(key, day);
@@ -259,7 +262,7 @@ export class DailyBudget {
 interface SharedDay {
   of: "project" | "agent jobs";
   budget: TreeBudget;
-  book: DailySpending;
+  book: Lazy<DailySpending>;
 }
 
 /** The start of the local day, which may have 23 or 25 hours. */
