@@ -27,9 +27,9 @@ import {
   exchange,
   stateOf,
 } from "../tools/device-call.ts";
+import type { AskedPart } from "../tools/plugin-hooks.ts";
 import { toolNamed, usableTools } from "../tools/tool-catalog.ts";
 import type { SpawnOpts } from "../types.ts";
-import type { AskedPart } from "./prompt-parts.ts";
 
 /** A call that no model makes: of a tool, or of one path. */
 export type DirectCall =
@@ -100,7 +100,7 @@ export class DirectCalls {
     }
     const { proc, folder } = this.#begin(opts);
     try {
-      const { askPromptParts } = await import("./prompt-parts.ts");
+      const { askPromptParts } = await import("../tools/plugin-hooks.ts");
       return (await askPromptParts(proc, this.#parts.makeContext)).parts;
     } finally {
       await this.#end(proc, folder);

@@ -11,6 +11,7 @@ import type { Process } from "../process/process.ts";
 import { restoreTools } from "../resume/restored-settings.ts";
 import type { SavedRun } from "../resume/saved-run.ts";
 import type { Io } from "../tiers/io.ts";
+import type { AskedPart } from "../tools/plugin-hooks.ts";
 import {
   namesMessageTools,
   showTools,
@@ -19,10 +20,9 @@ import {
   writeMeta,
 } from "../tools/tool-catalog.ts";
 import type { SpawnOpts } from "../types.ts";
-import type { AskedPart } from "./prompt-parts.ts";
 import { permissionsOf, unmetSkillNeeds } from "./spawn-limits.ts";
 
-const promptParts = lazy(() => import("./prompt-parts.ts"));
+const promptParts = lazy(() => import("../tools/plugin-hooks.ts"));
 
 /** What a process begins with. */
 export interface OpenRequest {

@@ -1,7 +1,9 @@
-/** The hooks of plugins: what the kernel asks them for a process without a call. */
+/** The hooks of plugins that a process has, and the parts of its prompt that they give. */
 
-import { type OpenContext, SyscallError } from "../../plugin/index.ts";
+import { orAborted, withDeadline } from "../../lib/clock.ts";
+import { type OpenContext, type PromptPart, SyscallError } from "../../plugin/index.ts";
 import type { DeviceEntry } from "../../vfs/namespace.ts";
+import { namedError } from "../errors/kernel-errors.ts";
 import type { Process } from "../process/process.ts";
 import type { HookSource } from "../types.ts";
 import { usableTools } from "./tool-catalog.ts";
@@ -45,4 +47,54 @@ export function hookContext(proc: Process, source: HookSource, make: MakeContext
 /** Refuses every file: no rule of the process applies to a hook. */
 async function noAccess(paths: readonly string[]): Promise<string[]> {
   return paths.map(() => "a hook of a plugin has no right to files of the process");
+}
+
+const DEADLINE_MS = 2_000;
+const MAX_TITLE = 100;
+const MAX_TEXT = 16_384;
+
+/** The part of a plugin in a prompt head. */
+export interface AskedPart extends PromptPart {
+  plugin: string;
+}
+
+/**
+ * The parts of the plugins with a tool that the process may use, in the order of the plugins' names. All are asked at the
+ * same time. A part that can't be had is left out, with a notice for the user.
+ */
+export async function askPromptParts(
+  proc: Process,
+  makeContext: MakeContext,
+): Promise<{ parts: AskedPart[]; notices: string[] }> {
+  // A call of PID 0 gets the parts that a run in this project would have.
+  const sources = proc.spec.kind === "agent" || proc.pid === 0 ? hooksOf(proc, "prompt") : [];
+  const asked = await Promise.allSettled(sources.map((source) => ask(proc, source, makeContext)));
+  const notices = asked.flatMap((one, at) =>
+    one.status === "rejected" ? [leftOut(sources[at], namedError(one.reason, "prompt", proc.pid))] : [],
+  );
+  return { parts: asked.flatMap((one) => (one.status === "fulfilled" ? one.value : [])), notices };
+}
+
+async function ask(proc: Process, source: HookSource, makeContext: MakeContext): Promise<AskedPart[]> {
+  const late = `it took more than ${DEADLINE_MS} ms`;
+  const context = hookContext(proc, source, makeContext);
+  const part = await withDeadline(proc.clock, proc.signal, DEADLINE_MS, late, (signal) =>
+    orAborted(Promise.resolve(source.prompt?.(context, signal) ?? null), signal),
+  );
+  return part === null || part.text.trim() === "" ? [] : [checked(proc, source.plugin, part)];
+}
+
+function checked(proc: Process, plugin: string, { title, text }: PromptPart): AskedPart {
+  if (title.trim() === "" || title.length > MAX_TITLE || /[\p{Cc}\p{Zl}\p{Zp}]/u.test(title))
+    throw new SyscallError("INVALID", `its title must be one line of at most ${MAX_TITLE} characters`);
+  if (text.length > MAX_TEXT)
+    throw new SyscallError(
+      "INVALID",
+      `it has ${text.length} characters, and at most ${MAX_TEXT} are allowed`,
+    );
+  return { plugin, title: proc.secrets.hide(title), text: proc.secrets.hide(text) };
+}
+
+function leftOut(source: HookSource | undefined, { message }: SyscallError): string {
+  return `The part of the plugin ${source?.plugin} in the prompt is left out: ${message.replace(/\.$/, "")}.`;
 }
