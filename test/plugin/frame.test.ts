@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { firstMessage } from "../../src/kernel/conversation/messages.ts";
+import { firstMessage } from "../../src/kernel/conversation/conversations.ts";
 import { framed } from "../../src/plugin/frame.ts";
 import { seeded } from "../support/seeded.ts";
 

@@ -1,6 +1,6 @@
 import { expect } from "bun:test";
 import { join } from "node:path";
-import { toolMessage } from "../../src/kernel/conversation/messages.ts";
+import { toolMessage } from "../../src/kernel/conversation/conversations.ts";
 import type { Limits } from "../../src/kernel/types.ts";
 import type { LLMEvent, LLMMessage, LLMRequest } from "../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, toolDevice } from "./kernel.ts";

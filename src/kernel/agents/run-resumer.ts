@@ -5,7 +5,7 @@ import { type ImageRef, SyscallError } from "../../plugin/index.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import { recordedUnits } from "../../store/runs/recorded-units.ts";
 import type { MessageKey } from "../chat/chat-control.ts";
-import { storeImages } from "../conversation/messages.ts";
+import { storeImages } from "../conversation/conversations.ts";
 import { namedError } from "../errors/kernel-errors.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessManager } from "../process-manager.ts";

@@ -2,7 +2,7 @@
 
 import { SyscallError } from "../../plugin/index.ts";
 import type { UserMessage } from "../../run/live-event.ts";
-import { storeImages } from "../conversation/messages.ts";
+import { storeImages } from "../conversation/conversations.ts";
 import { asUserMessage } from "../ipc/inbox.ts";
 import { requirePrice } from "../lifetime/spawn-limits.ts";
 import type { ModelChoice } from "../process/live-state.ts";

@@ -9,17 +9,9 @@ import type { ModelRequest } from "../llm/model-device.ts";
 import type { Process } from "../process/process.ts";
 import type { Io } from "../tiers/io.ts";
 import type { TokenTargets } from "./compactor.ts";
-import {
-  clipText,
-  digest,
-  firstMessage,
-  instruction,
-  recentFiles,
-  SHARES,
-  shortenText,
-  summaryMessage,
-} from "./messages.ts";
+import { firstMessage, shortenText } from "./conversations.ts";
 import { applyCompaction } from "./rebuild-history.ts";
+import { clipText, digest, instruction, recentFiles, SHARES, summaryMessage } from "./summary.ts";
 import { callsByResult, lastAnswers, tailStart } from "./turns.ts";
 
 /** A compaction that is not applied yet. */

@@ -5,7 +5,7 @@ import type { RunEvent } from "../../run/events.ts";
 import { type OpenStep, stepCutOff } from "../../run/open-step.ts";
 import type { RunState } from "../../run/state.ts";
 import type { Compaction } from "../../store/runs/schema.ts";
-import { toolMessage } from "./messages.ts";
+import { toolMessage } from "./conversations.ts";
 
 /** The messages of the recorded steps, as the model is sent them, and the last summary of replaced ones. */
 export interface Conversation {

@@ -4,7 +4,7 @@ import { recordedMode } from "../../lib/ask-modes.ts";
 import { LastEqual, lazy } from "../../lib/caches.ts";
 import { type Message, O_RDWR, type SyscallError } from "../../plugin/index.ts";
 import { modeNews } from "../asks/ask-text.ts";
-import { firstMessage, storeImages } from "../conversation/messages.ts";
+import { firstMessage, storeImages } from "../conversation/conversations.ts";
 import { assembleHead } from "../conversation/prompt-head.ts";
 import { fitToModel } from "../llm/fallback.ts";
 import type { Process } from "../process/process.ts";

@@ -6,7 +6,7 @@ import { noUsage } from "../../run/usage.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import { Turns } from "../chat/turns.ts";
 import { Compactor, isTooLong } from "../conversation/compactor.ts";
-import { toolMessage } from "../conversation/messages.ts";
+import { toolMessage } from "../conversation/conversations.ts";
 import { RunError } from "../errors/kernel-errors.ts";
 import { textEntry } from "../events/log-entry.ts";
 import { userText } from "../ipc/inboxes.ts";

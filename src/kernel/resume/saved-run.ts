@@ -23,7 +23,7 @@ import type {
   ToolCallRecord,
 } from "../../store/runs/schema.ts";
 import type { EarlierUsage } from "../budget/budget.ts";
-import { recordedFirst } from "../conversation/messages.ts";
+import { recordedFirst } from "../conversation/conversations.ts";
 import {
   type Conversation,
   converse,

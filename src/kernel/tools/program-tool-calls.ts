@@ -3,7 +3,7 @@
 import { Abort, onceAborted } from "../../lib/clock.ts";
 import { CODES, type LLMEvent, SyscallError, type ToolDef, type ToolOutcome } from "../../plugin/index.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
-import { toolMessage } from "../conversation/messages.ts";
+import { toolMessage } from "../conversation/conversations.ts";
 import type { Process } from "../process/process.ts";
 import type { Io } from "../tiers/io.ts";
 import { CallOrder, groupOf, StepCalls } from "./tool-calls.ts";

@@ -1,6 +1,6 @@
 /** The method resume. */
 
-import { firstMessage } from "../../kernel/conversation/messages.ts";
+import { firstMessage } from "../../kernel/conversation/conversations.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { BegunRun } from "../../protocol/methods.ts";
 import { ResumeRequest } from "../../protocol/run.ts";

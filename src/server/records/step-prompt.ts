@@ -1,6 +1,6 @@
 /** The prompt of a recorded step. */
 
-import { recordedFirst } from "../../kernel/conversation/messages.ts";
+import { recordedFirst } from "../../kernel/conversation/conversations.ts";
 import { type Conversation, converse, rebuildHistory } from "../../kernel/conversation/rebuild-history.ts";
 import { modelSchema } from "../../kernel/tools/tool-catalog.ts";
 import type { ProcInfo } from "../../kernel/types.ts";

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
-import { firstMessage, summaryMessage } from "../../../src/kernel/conversation/messages.ts";
+import { firstMessage } from "../../../src/kernel/conversation/conversations.ts";
+import { summaryMessage } from "../../../src/kernel/conversation/summary.ts";
 
 /** What the parts of a summary hold comes from outside: from the model, from files, from other agents. */
 function summary(o: { input?: string; text?: string; tokens?: number }): string {

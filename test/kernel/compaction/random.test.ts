@@ -1,6 +1,6 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { tokenTargets } from "../../../src/kernel/conversation/compactor.ts";
-import { firstMessage } from "../../../src/kernel/conversation/messages.ts";
+import { firstMessage } from "../../../src/kernel/conversation/conversations.ts";
 import { type LLMEvent, type LLMRequest, SyscallError } from "../../../src/plugin/index.ts";
 import type { JournalEntry } from "../../../src/store/runs/schema.ts";
 import { calls, KernelHarness, says, toolDevice } from "../../support/kernel.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { firstMessage } from "../../../src/kernel/conversation/messages.ts";
+import { firstMessage } from "../../../src/kernel/conversation/conversations.ts";
 import type { LLMEvent } from "../../../src/plugin/index.ts";
 import type { JournalEntry } from "../../../src/store/runs/schema.ts";
 import { calls, KernelHarness, type Model, says, silent } from "../../support/kernel.ts";

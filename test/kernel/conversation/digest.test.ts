@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { digest } from "../../../src/kernel/conversation/messages.ts";
+import { digest } from "../../../src/kernel/conversation/summary.ts";
 import type { Message } from "../../../src/plugin/index.ts";
 
 const CONVERSATION: Message[] = [

@@ -1,55 +1,11 @@
-/** The messages of a conversation, and their summary. */
+/** The summary that replaces the beginning of a conversation. */
 
 import { framed } from "../../plugin/frame.ts";
-import type { ChecklistItem, ImageRef, Message, ToolDef } from "../../plugin/index.ts";
-import type { RunWriter } from "../../store/runs/run-store.ts";
-import type { ProcInfo, ToolCallRecord } from "../../store/runs/schema.ts";
+import type { ChecklistItem, Message, ToolDef } from "../../plugin/index.ts";
 import { estimateTokens } from "../budget/tokens.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
-import type { AttachedImage } from "../types.ts";
+import { firstMessage, shortenText, wellFormed } from "./conversations.ts";
 import { callsByResult } from "./turns.ts";
-
-/** The first message of a conversation: the intent, then the attached input, with the images. */
-export function firstMessage(
-  intent: string,
-  input: string | null | undefined,
-  images: readonly ImageRef[] = [],
-): Message {
-  const attached = input === null || input === undefined ? [] : [framed("input", input)];
-  const content = [intent, ...attached].join("\n\n");
-  return { role: "user", content, ...(images.length > 0 && { images: [...images] }) };
-}
-
-/** The first message of a recorded run before its first step; none of a chat, whose messages are all in its inbox. */
-export function recordedFirst(
-  { chat, intent }: Pick<ProcInfo, "chat" | "intent">,
-  spawned: { input: string | null; images?: readonly ImageRef[] } | undefined,
-): Message | undefined {
-  return chat ? undefined : firstMessage(intent, spawned?.input, spawned?.images);
-}
-
-/** The tool message of a call. It is made from the record alone, so it can be rebuilt. */
-export function toolMessage(record: ToolCallRecord): Message {
-  const content =
-    record.error === null
-      ? (record.result ?? "")
-      : `Error ${record.error_code}: ${record.error}${record.result ? `\n${record.result}` : ""}`;
-  return { role: "tool", tool_call_id: record.id, content };
-}
-
-/** Stores attached images beside the run's record. One after the other, because they are large. */
-export async function storeImages(
-  record: RunWriter,
-  images: readonly AttachedImage[] = [],
-): Promise<ImageRef[]> {
-  const stored: ImageRef[] = [];
-  for (const { media_type, width, height, data } of images) {
-    const name = `image.${media_type.slice("image/".length)}`;
-    const { file, sha256, bytes } = await record.storeBlob(name, data);
-    stored.push({ media_type, file, sha256, bytes, width, height });
-  }
-  return stored;
-}
 
 /** The parts of the message that replaces the beginning of a conversation. The intent and its input are repeated. */
 interface SummaryParts {
@@ -248,18 +204,4 @@ export function clipText(text: string, tokens: number, where = ""): string {
   return [wellFormed(text.slice(0, head)), mark, wellFormed(text.slice(text.length - (chars - head)))].join(
     "\n",
   );
-}
-
-/** The beginning of a text, on one line. */
-export function shortenText(text: string, chars: number): string {
-  const line = text
-    .slice(0, 4 * chars)
-    .replace(/\s+/g, " ")
-    .trim();
-  return line.length <= chars ? line : `${wellFormed(line.slice(0, chars - 1))}…`;
-}
-
-/** Removes half a surrogate pair at a cut, which some providers reject. */
-function wellFormed(text: string): string {
-  return text.replace(/^[\uDC00-\uDFFF]|[\uD800-\uDBFF]$/g, "");
 }
