@@ -1,6 +1,6 @@
 /** The syscalls Open, Read, Write, Close and Stat. */
 
-import { withDeadline, withGrace, withTimeout } from "../lib/clock.ts";
+import { type Cancellation, signalOf, withDeadline, withGrace, withTimeout } from "../lib/clock.ts";
 import { messageOf, withDetail } from "../lib/error-detail.ts";
 import { taintingDevice } from "../lib/taint.ts";
 import {
@@ -57,7 +57,7 @@ export class FileSystem {
     path: string,
     flags: OpenFlag,
     as: OpenAs = { kind: "process" },
-    signal: AbortSignal = proc.signal,
+    signal: Cancellation = proc.cancellation,
   ): Promise<number> {
     const args: Record<string, unknown> =
       as.kind === "tool" ? { path, flags, tool: as.tool } : { path, flags };
@@ -75,7 +75,7 @@ export class FileSystem {
           if (as.kind === "process") this.#taint(proc, entry, path);
           const asked = grant && proc.permissions.asks(grant.call);
           if (grant && asked) this.#requirePossible(proc, grant);
-          if (grant && asked) args.asked = await this.#requireAnswer(proc, grant, asked, signal);
+          if (grant && asked) args.asked = await this.#requireAnswer(proc, grant, asked, signalOf(signal));
           const context = this.#parts.openContexts.make(
             proc,
             entry,
@@ -83,9 +83,9 @@ export class FileSystem {
             this.#access(proc, grant, signal),
             signal,
           );
-          const open = (until: AbortSignal) =>
+          const open = (until: Cancellation) =>
             this.#openFile(proc, entry, () => opened(proc, entry, subpath, flags, context), until);
-          const file = await (grant ? grant.run(signal, open) : open(signal));
+          const file = await (grant ? grant.run(signalOf(signal), open) : open(signal));
           if (grant?.withdrawn) {
             await this.#closeFile(proc, { file, plugin: entry.plugin, device: entry.path });
             throw grant.withdrawn;
@@ -191,10 +191,10 @@ export class FileSystem {
   }
 
   /** Returns the function by which a driver asks for files that it opens under this grant. */
-  #access(proc: Process, grant: FileGrant | undefined, signal: AbortSignal): OpenContext["access"] {
+  #access(proc: Process, grant: FileGrant | undefined, signal: Cancellation): OpenContext["access"] {
     return (paths, also = []) =>
       this.#grants.access(proc, grant, paths, also, (covering, asked, opened) =>
-        this.#parts.asks.require(proc, covering, asked, opened, signal),
+        this.#parts.asks.require(proc, covering, asked, opened, signalOf(signal)),
       );
   }
 
@@ -262,7 +262,7 @@ export class FileSystem {
     proc: Process,
     { plugin, path }: DeviceEntry,
     factory: () => VFSFile | Promise<VFSFile>,
-    signal: AbortSignal,
+    signal: Cancellation,
   ): Promise<VFSFile> {
     const opening = driver(plugin, path, async () => factory());
     return withGrace(opening, signal, this.#parts.clock, patience(proc)).catch((thrown) => {

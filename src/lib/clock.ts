@@ -38,7 +38,7 @@ export const realClock: Clock = {
 /** Does work under a signal that aborts with `parent`, or after `ms` with TIMEOUT and this message. */
 export async function withDeadline<T>(
   clock: Clock,
-  parent: AbortSignal,
+  parent: Cancellation,
   ms: number,
   message: string,
   work: (signal: AbortSignal) => Promise<T>,
@@ -60,7 +60,7 @@ export async function withDeadline<T>(
  */
 export async function withGrace<T>(
   work: Promise<T>,
-  signal: AbortSignal,
+  signal: Cancellation,
   clock: Clock,
   graceMs: number,
 ): Promise<T> {
@@ -86,7 +86,7 @@ export async function withGrace<T>(
 }
 
 /** The signal's reason, with what the driver had produced. */
-function reasonOf({ reason }: AbortSignal, thrown: unknown): unknown {
+function reasonOf({ reason }: Cancellation, thrown: unknown): unknown {
   const output = thrown instanceof SyscallError ? thrown.output : undefined;
   return output !== undefined && reason instanceof SyscallError ? withOutput(reason, output) : reason;
 }
@@ -126,12 +126,12 @@ export function sleep(clock: Clock, ms: number, signal: AbortSignal): Promise<vo
  * Calls `f` once when the signal aborts, or immediately if it is aborted. The returned function removes `f`. Each signal
  * has one listener of the runtime: adding and removing one per read of a long answer would cost more than the reads.
  */
-export function onceAborted(signal: AbortSignal, f: () => void): () => void {
+export function onceAborted(signal: Cancellation, f: () => void): () => void {
   if (signal.aborted) {
     f();
     return () => undefined;
   }
-  const listening = listeners.get(signal) ?? listenTo(signal);
+  const listening = signal instanceof Abort ? signal.listening : (listeners.get(signal) ?? listenTo(signal));
   listening.add(f);
   return () => void listening.delete(f);
 }
@@ -160,24 +160,44 @@ class Listeners {
   }
 }
 
-/** An AbortController whose listeners need no listener of the runtime, which costs more than a syscall. */
+/**
+ * An AbortController whose listeners need no listener of the runtime, which costs more than a syscall. A signal of the
+ * runtime takes half a KiB, so it is made at its first use: thousands of processes may wait.
+ */
 export class Abort {
-  readonly #controller = new AbortController();
-  readonly #listening = new Listeners();
-
-  constructor() {
-    listeners.set(this.signal, this.#listening);
-  }
+  aborted = false;
+  reason: unknown;
+  readonly listening = new Listeners();
+  #controller: AbortController | undefined;
 
   get signal(): AbortSignal {
-    return this.#controller.signal;
+    if (this.#controller) return this.#controller.signal;
+    const controller = new AbortController();
+    this.#controller = controller;
+    listeners.set(controller.signal, this.listening);
+    if (this.aborted) controller.abort(this.reason);
+    return controller.signal;
   }
 
   abort(reason: unknown): void {
-    if (this.signal.aborted) return;
-    this.#controller.abort(reason);
-    this.#listening.notifyAll();
+    if (this.aborted) return;
+    this.aborted = true;
+    this.reason = reason;
+    this.#controller?.abort(reason);
+    this.listening.notifyAll();
   }
+
+  throwIfAborted(): void {
+    if (this.aborted) throw this.reason;
+  }
+}
+
+/** What work asks whether it must end. */
+export type Cancellation = AbortSignal | Abort;
+
+/** The runtime's signal of it, for those that need one. */
+export function signalOf(cancellation: Cancellation): AbortSignal {
+  return cancellation instanceof Abort ? cancellation.signal : cancellation;
 }
 
 function listenTo(signal: AbortSignal): Listeners {

@@ -1,6 +1,6 @@
 /** The budgets of processes: limits, usage and reservations along the process tree. */
 
-import { onceAborted } from "../../lib/clock.ts";
+import { type Cancellation, onceAborted } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Limit } from "../types.ts";
 
@@ -190,7 +190,7 @@ export class TreeBudget {
   }
 
   /** Resolves when a reservation in the same limits was settled. Throws the signal's reason. */
-  async changed(signal: AbortSignal): Promise<void> {
+  async changed(signal: Cancellation): Promise<void> {
     const outermost =
       this.#chain.findLast(({ limits }) => limits.tokens !== null || limits.cost !== null) ?? this;
     outermost.#waiting ??= new Set();

@@ -1,6 +1,7 @@
 /** Reserves and charges the budget of one model call. */
 
 import { type Lazy, lazy } from "../../lib/caches.ts";
+import type { Cancellation } from "../../lib/clock.ts";
 import { type ModelPrice, SyscallError, type TokenPrice, type Usage } from "../../plugin/index.ts";
 import { addUsage, noUsage, subtractUsage } from "../../run/usage.ts";
 import { type DailySpending, localDay, spendingOfAgentJobs } from "../../store/daily-spending.ts";
@@ -45,7 +46,7 @@ export async function reserveCall(
   budget: TreeBudget,
   request: RequestInput,
   { price, maxOutput, outputLimit = Infinity }: Pick<ProviderChoice, "price" | "maxOutput" | "outputLimit">,
-  signal: AbortSignal,
+  signal: Cancellation,
   { input = estimateRequest(request), steps = 1, onWait }: ReserveOptions = {},
 ): Promise<CallBudget | BudgetShortage> {
   const limited = budget.limited("tokens") || budget.limited("cost");

@@ -1,6 +1,7 @@
 /** The context and services that a driver gets at Open. */
 
 import { dirname, join } from "node:path";
+import { type Cancellation, signalOf } from "../../lib/clock.ts";
 import { innerPath } from "../../lib/inner-path.ts";
 import type { Redactor } from "../../os/output.ts";
 import {
@@ -68,7 +69,7 @@ export class OpenContexts {
     entry: DeviceEntry,
     as: OpenAs,
     access: OpenContext["access"],
-    signal: AbortSignal,
+    signal: Cancellation,
   ): OpenContext {
     const { opts } = proc.spec;
     const call = as.kind === "tool" ? callOf(proc, as) : undefined;
@@ -137,7 +138,7 @@ export class OpenContexts {
     entry: DeviceEntry,
     as: OpenAs,
     call: OpenContext["call"],
-    signal: AbortSignal,
+    signal: Cancellation,
   ): Partial<Services> {
     const services: Partial<Services> = {};
     const source = sourceOf(proc, entry);
@@ -168,9 +169,10 @@ export class OpenContexts {
         },
       };
     }
-    if (entry.needs.includes("ask")) services.ask = this.#parts.asks.service(proc, call?.id, signal);
+    if (entry.needs.includes("ask"))
+      services.ask = this.#parts.asks.service(proc, call?.id, signalOf(signal));
     if (entry.needs.includes("llm"))
-      services.llm = { ask: (request) => this.#parts.llm(proc, call?.id, request, signal) };
+      services.llm = { ask: (request) => this.#parts.llm(proc, call?.id, request, signalOf(signal)) };
     if (entry.needs.includes("store")) {
       const folders = {
         run: proc.record.dir,

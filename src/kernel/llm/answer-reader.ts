@@ -1,7 +1,7 @@
 /** Reads the answer of a model device: its schema, its events, and whether it is complete. */
 
 import { z } from "zod";
-import { Abort, type Clock, onceAborted, orAborted, type Timer } from "../../lib/clock.ts";
+import { Abort, type Cancellation, type Clock, onceAborted, orAborted, type Timer } from "../../lib/clock.ts";
 import { issueText } from "../../lib/issue-text.ts";
 import {
   CODES,
@@ -366,7 +366,7 @@ function parsed<S extends z.ZodType>(schema: S, json: unknown): z.infer<S> {
  */
 export class IdleTimeout {
   readonly #clock: Clock;
-  readonly #parent: AbortSignal;
+  readonly #parent: Cancellation;
   /** Made at its first use. */
   #abort: Abort | undefined;
   #detach: (() => void) | undefined;
@@ -378,7 +378,7 @@ export class IdleTimeout {
   #passed = 0;
 
   /** The deadline restarts while `activity` is busy. */
-  constructor(clock: Clock, parent: AbortSignal, activity: Activity) {
+  constructor(clock: Clock, parent: Cancellation, activity: Activity) {
     this.#clock = clock;
     this.#activity = activity;
     this.#parent = parent;
@@ -444,7 +444,7 @@ interface Activity {
   readonly isBusy?: boolean;
 }
 
-function reasonOf(signal: AbortSignal): SyscallError {
+function reasonOf(signal: Cancellation): SyscallError {
   const reason: unknown = signal.reason;
   if (reason instanceof SyscallError) return reason;
   return new SyscallError("CANCELLED", "the model call was cancelled", { cause: reason });

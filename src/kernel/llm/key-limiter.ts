@@ -1,6 +1,6 @@
 /** Grants the slots of one key to model calls. */
 
-import { type Clock, onceAborted, type Timer } from "../../lib/clock.ts";
+import { type Cancellation, type Clock, onceAborted, type Timer } from "../../lib/clock.ts";
 import type { RateLimits, SyscallError } from "../../plugin/index.ts";
 import type { ProviderChoice } from "../types.ts";
 import {
@@ -242,7 +242,7 @@ export class KeyLimiter {
    * Waits for a slot; the caller returns it with `release`. Rejects with the signal's reason on abort, and with the
    * provider's error if the hold is longer than the request's patience.
    */
-  acquire(request: SlotRequest, signal: AbortSignal): Promise<void> {
+  acquire(request: SlotRequest, signal: Cancellation): Promise<void> {
     if (signal.aborted) return Promise.reject(signal.reason);
     const hold = this.#holdOf(request.model);
     if (hold !== undefined && hold.window.leftMs > request.patienceMs) return Promise.reject(hold.error);

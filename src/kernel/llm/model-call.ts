@@ -244,7 +244,7 @@ export class ModelCall {
     if (turns >= 1 && turns < Infinity) request.max_turns = turns;
     const onWait = (): void =>
       this.#parts.watchers.doing(this.#proc, "slot", "waiting for budget that other calls have reserved");
-    const reserving = reserveCall(spec.budget, request, model.provider, work.signal, {
+    const reserving = reserveCall(spec.budget, request, model.provider, work.cancellation, {
       input,
       steps,
       onWait,
@@ -261,7 +261,7 @@ export class ModelCall {
     const device = new ModelDeviceFile(this.#parts.files, proc);
     const { limits } = proc.spec.opts;
     const gateOptions = {
-      signal: programCalls?.signal ?? proc.work.signal,
+      signal: programCalls?.signal ?? proc.work.cancellation,
       clock: proc.clock,
       totalMs: options.totalMs ?? limits.model_timeout,
       idleMs: limits.model_idle_timeout,

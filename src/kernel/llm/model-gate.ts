@@ -1,6 +1,6 @@
 /** The gate that every model call passes: slots, retries, deadlines. */
 
-import { type Clock, sleep } from "../../lib/clock.ts";
+import { type Cancellation, type Clock, sleep } from "../../lib/clock.ts";
 import { formatDuration } from "../../lib/duration.ts";
 import { type LLMAnswer, type LLMEvent, SyscallError } from "../../plugin/index.ts";
 import type { ProviderChoice } from "../types.ts";
@@ -17,7 +17,7 @@ import { OpenRequests } from "./request-limits.ts";
 import { isRetryable, type RetryLimits, RetrySchedule, requestedWaitMs } from "./retry.ts";
 
 interface ModelCallOptions {
-  signal: AbortSignal;
+  signal: Cancellation;
   /** The clock of the deadlines and of the waits between attempts. */
   clock: Clock;
   /** The time limit of all attempts together, without the waits between them. */

@@ -104,7 +104,7 @@ class ReasoningLoop implements AnswerEvents {
     try {
       proc.work.underway = "model";
       await this.#compactor.beforeStep(() => this.#next.build());
-      proc.work.signal.throwIfAborted();
+      proc.work.cancellation.throwIfAborted();
       answer = await this.#callModel();
     } catch (thrown) {
       return this.#withoutAnswer(thrown);

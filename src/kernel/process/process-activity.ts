@@ -95,12 +95,12 @@ export class PresentWork {
   reading: readonly UserMessage[] = [];
   readonly #pid: PID;
   /** Aborted when the process must stop. */
-  readonly #stop: AbortSignal;
+  readonly #stop: Abort;
   /** Made at its first use after the start or an interruption. */
   #abort: Abort | undefined;
   #interruption: PromiseWithResolvers<readonly number[]> | undefined;
 
-  constructor(pid: PID, stop: AbortSignal) {
+  constructor(pid: PID, stop: Abort) {
     this.#pid = pid;
     this.#stop = stop;
   }
@@ -108,6 +108,11 @@ export class PresentWork {
   /** Aborted when the process must stop, and when the user interrupts this work. */
   get signal(): AbortSignal {
     return this.#made().signal;
+  }
+
+  /** The same, without a signal of the runtime. */
+  get cancellation(): Abort {
+    return this.#made();
   }
 
   /** The user has interrupted it, and the loop has not ended it yet. */

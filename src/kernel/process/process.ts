@@ -115,7 +115,7 @@ export class Process {
     this.conversation = new LiveConversation([...spec.agent.skills, ...progress.skills]);
     this.run = new LiveRun(progress);
     this.result = new LiveResult(progress);
-    this.work = new PresentWork(spec.pid, this.signal);
+    this.work = new PresentWork(spec.pid, this.#abort);
     this.permissions = spec.permissions;
     this.secrets = spec.secrets ?? new Secrets();
     this.notices = [...(spec.opts.notices ?? [])];
@@ -135,6 +135,11 @@ export class Process {
   /** Aborted when the process must stop, whatever the reason. */
   get signal(): AbortSignal {
     return this.#abort.signal;
+  }
+
+  /** The same, without a signal of the runtime. */
+  get cancellation(): Abort {
+    return this.#abort;
   }
 
   get exit(): ExitStatus | undefined {
@@ -297,7 +302,7 @@ export class Process {
 
   /** Aborts work that still runs for the process (reap step 2). */
   cancel(): void {
-    if (!this.signal.aborted) this.#abortAll(`Process ${this.pid} has ended.`);
+    if (!this.#abort.aborted) this.#abortAll(`Process ${this.pid} has ended.`);
   }
 
   #abortAll(why: string): void {

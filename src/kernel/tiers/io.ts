@@ -42,7 +42,7 @@ export function buildIo(core: Core) {
     return requests;
   };
   const makeContext: MakeContext = (proc, entry, as, access) =>
-    openContexts.make(proc, entry, as, access, proc.signal);
+    openContexts.make(proc, entry, as, access, proc.cancellation);
   return {
     ...own,
     openContexts,

@@ -78,7 +78,7 @@ export async function askPromptParts(
 async function ask(proc: Process, source: HookSource, makeContext: MakeContext): Promise<AskedPart[]> {
   const late = `it took more than ${DEADLINE_MS} ms`;
   const context = hookContext(proc, source, makeContext);
-  const part = await withDeadline(proc.clock, proc.signal, DEADLINE_MS, late, (signal) =>
+  const part = await withDeadline(proc.clock, proc.cancellation, DEADLINE_MS, late, (signal) =>
     orAborted(Promise.resolve(source.prompt?.(context, signal) ?? null), signal),
   );
   return part === null || part.text.trim() === "" ? [] : [checked(proc, source.plugin, part)];
