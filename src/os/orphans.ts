@@ -55,6 +55,8 @@ export class Orphans {
   watch(): void {
     if (!isSubreaper() || process.listeners("SIGCHLD").includes(this.#onChildSignal)) return;
     process.on("SIGCHLD", this.#onChildSignal);
+    // The program runs already: one of its orphans may have ended.
+    this.#onChildSignal();
   }
 
   /** Returns the orphans that end with this program; null when this process is no subreaper. */
