@@ -32,10 +32,13 @@ const SLOWEST_MS = 100;
 const SHORTEST_LIFE_MS = 30;
 const LONGEST_LIFE_MS = 400;
 
-/** Runs the script again and again until the daemon was killed this often, and resumes each until it has ended. */
+/**
+ * Runs the script again and again until the daemon was killed this often and this many commands had ended before a kill,
+ * and resumes each until it has ended.
+ */
 export async function shellTorture(
   machine: Machine,
-  { kills, seed }: { kills: number; seed: number },
+  { kills, commands, seed }: { kills: number; commands: number; seed: number },
 ): Promise<ShellTortureReport> {
   const random = seeded(seed);
   const asked: string[] = [];
@@ -49,7 +52,10 @@ export async function shellTorture(
   machine.write("mark", '#!/bin/sh\necho "$1" >> ran\nsleep 0.03\necho "$1"\n');
   machine.write("job.sh", SCRIPT);
   const report: ShellTortureReport = { kills: 0, scripts: 0, ended: 0, wrong: [] };
-  while (report.kills < kills) {
+  /** A daemon in which no command ends lets the next one live longer: on a busy machine none would ever end. */
+  let longest = LONGEST_LIFE_MS;
+  const isEnough = (more: number): boolean => report.kills >= kills && report.ended + more >= commands;
+  while (!isEnough(0)) {
     rmSync(join(machine.project, "ran"), { force: true });
     asked.length = 0;
     const acted = (name: string): number =>
@@ -58,11 +64,13 @@ export async function shellTorture(
     const ended = new Map<string, number>();
     const [, uuid = ""] = (await machine.ok(["sh", "--detach", "./job.sh"])).stdout.trim().split(" ");
     for (;;) {
-      if (report.kills >= kills) break;
-      await Bun.sleep(SHORTEST_LIFE_MS + random() * (LONGEST_LIFE_MS - SHORTEST_LIFE_MS));
+      if (isEnough(ended.size)) break;
+      await Bun.sleep(SHORTEST_LIFE_MS + random() * (longest - SHORTEST_LIFE_MS));
       await machine.endDaemon();
       report.kills++;
+      const before = ended.size;
       for (const name of endedIn(machine, uuid)) if (!ended.has(name)) ended.set(name, acted(name));
+      longest = ended.size > before ? LONGEST_LIFE_MS : longest * 1.5;
       if ((await machine.json(["show", uuid, "--json"])).exit_code === 3) break;
       await machine.run(["resume", uuid, "--detach"]);
     }
