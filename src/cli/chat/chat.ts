@@ -270,8 +270,9 @@ export class Chat implements ChatActions {
 
   pick<T>(title: string, choices: readonly Choice<T>[]): Promise<T | null> {
     return new Promise((resolve) => {
-      const picker = new Picker(title, choices, this.look, (value) => {
+      const picker = new Picker(title, choices, this.look, (value, words = "") => {
         this.#picker = null;
+        for (const key of words) this.#parts.line.key(key);
         resolve(value);
         this.#parts.changed();
       });

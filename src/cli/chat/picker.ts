@@ -19,16 +19,18 @@ export const YES_NO: readonly Choice<boolean>[] = [
   { value: false, label: "no", about: "" },
 ];
 
+/** The chosen value; null when the list was left. `words`: what was typed then, if it fits no choice. */
+type Done<T> = (value: T | null, words?: string) => void;
+
 export class Picker<T> {
   readonly #title: string;
   readonly #choices: readonly Choice<T>[];
   readonly #style: Style;
   #query = "";
   #selected = 0;
-  /** The chosen value; null when the list was left. */
-  readonly #done: (value: T | null) => void;
+  readonly #done: Done<T>;
 
-  constructor(title: string, choices: readonly Choice<T>[], style: Style, done: (value: T | null) => void) {
+  constructor(title: string, choices: readonly Choice<T>[], style: Style, done: Done<T>) {
     this.#title = title;
     this.#choices = choices;
     this.#style = style;
@@ -37,7 +39,7 @@ export class Picker<T> {
 
   key(data: string): void {
     const shown = this.#shown();
-    if (matchesKey(data, "escape")) this.#done(null);
+    if (matchesKey(data, "escape")) this.#done(null, shown.length === 0 ? this.#query : "");
     else if (matchesKey(data, "enter")) {
       const choice = shown[this.#selected];
       if (choice !== undefined) this.#done(choice.value);

@@ -70,6 +70,15 @@ test("every command answers with a block, before the first message and after it"
   await command(terminal, "/diff", /\+two/);
   terminal.type(`/undo${ENTER}`);
   await terminal.until(/Take back the changes in 1 file\?/);
+  for (const key of "first tell me") terminal.type(key);
+  await terminal.until(/nothing fits/);
+  terminal.type(ESCAPE);
+  // What is no answer is the beginning of a message.
+  await terminal.until(/^❯ first tell me$/m);
+  terminal.type(CTRL_C);
+  await terminal.until(EMPTY_LINE);
+  terminal.type(`/undo${ENTER}`);
+  await terminal.until(/Take back the changes in 1 file\?/);
   terminal.type(ENTER);
   await terminal.until((text) => text.includes("--redo makes them again") && EMPTY_LINE.test(text));
   expect(machine.read("total.txt")).toBe("one\n");
