@@ -32,6 +32,8 @@ async function answer(terminal: AtTerminal, ...answers: (readonly [RegExp, strin
 
 const WHICH = /Which provider[\s\S]*Number or name \[1\]: $/;
 const HOW = /How does Rnix get[\s\S]*Number or name \[1\]: $/;
+/** What was typed is none of the choices: it may be a key. */
+const NEITHER = /a name of the list. Nothing else is shown\.\s+Number or name \[1\]: $/;
 const SECRET = /not shown; empty: back\): $/;
 const MODEL = /Model \(number[\s\S]*: $/;
 const NOW = /What now\?[\s\S]*Number or name \[1\]: $/;
@@ -56,7 +58,7 @@ describe("rnix setup at a terminal", () => {
       );
       const user = { [address]: urlOf(server) };
       const terminal = machine.startAtTerminal(["setup"], { env: user });
-      await answer(terminal, [WHICH, name], [HOW, "enter"], [SECRET, KEY], [MODEL, "two"]);
+      await answer(terminal, [WHICH, name], [HOW, KEY], [NEITHER, "enter"], [SECRET, KEY], [MODEL, "two"]);
       const { code, screen } = await terminal.done;
       expect(code).toBe(0);
       expect(screen).toContain(`${KEY.length} characters`);

@@ -21,6 +21,16 @@ interface Question {
   preset?: string;
   /** The answer is not shown. */
   hidden?: boolean;
+  /** What an answer may begin with. The rest of any other is not shown: it may be a key. */
+  begins?: (text: string) => boolean;
+}
+
+interface Line {
+  text: string;
+  /** As much of it as is on the screen. */
+  shown: string;
+  begins: (text: string) => boolean;
+  done(text: string): void;
 }
 
 const ENTER = ["\r", "\n"];
@@ -37,7 +47,7 @@ export class Prompt implements Disposable {
   readonly #cancelled = Promise.withResolvers<never>();
   readonly #off: (() => void)[];
   readonly #keyboard: Keyboard | null;
-  #line: { text: string; hidden: boolean; done(text: string): void } | undefined;
+  #line: Line | undefined;
 
   private constructor(io: Io) {
     this.#io = io;
@@ -80,11 +90,11 @@ export class Prompt implements Disposable {
   }
 
   /** One line, trimmed. Fails with CANCELLED at Ctrl-C, and at Ctrl-D on an empty line. */
-  async ask(question: string, { preset, hidden = false }: Question = {}): Promise<string> {
+  async ask(question: string, { preset, hidden = false, begins }: Question = {}): Promise<string> {
     const shown = `${question}${preset === undefined ? "" : ` [${preset}]`}:`;
     this.#io.stderr.write(`${this.#wrapped(shown)} `);
     const { promise, resolve } = Promise.withResolvers<string>();
-    this.#line = { text: "", hidden, done: resolve };
+    this.#line = { text: "", shown: "", begins: begins ?? (() => !hidden), done: resolve };
     try {
       const text = (await this.during(promise)).trim();
       return text === "" ? (preset ?? "") : text;
@@ -109,15 +119,20 @@ export class Prompt implements Disposable {
       );
     }
     if (o.back) this.say("   0  back");
+    const numbers = items.map((_, at) => String(at + 1));
+    const answers = ["0", ...numbers, ...items.map(({ name }) => name)];
+    const begins = (text: string): boolean => answers.some((one) => one.startsWith(text));
     for (;;) {
-      const answer = await this.ask("Number or name", { preset: "1" });
+      const answer = await this.ask("Number or name", { preset: "1", begins });
       if (o.back && answer === "0") return null;
-      const begins = items.filter(({ name }) => name.startsWith(answer));
+      const fitting = items.filter(({ name }) => name.startsWith(answer));
       const named =
-        items.find(({ name }) => name === answer) ?? (begins.length === 1 ? begins[0] : undefined);
+        items.find(({ name }) => name === answer) ?? (fitting.length === 1 ? fitting[0] : undefined);
       const item = items[Number(answer) - 1] ?? named;
       if (item !== undefined) return item.value;
-      this.say(`Expected a number from ${o.back ? 0 : 1} to ${items.length}, or a name of the list.`);
+      this.say(
+        `Expected a number from ${o.back ? 0 : 1} to ${items.length}, or a name of the list. Nothing else is shown.`,
+      );
     }
   }
 
@@ -148,16 +163,19 @@ export class Prompt implements Disposable {
     } else if (ERASE.includes(data)) this.#erase(line, 1);
     else if (data === ERASE_LINE) this.#erase(line, line.text.length);
     else if (!/\p{Cc}/u.test(data) && line.text.length + data.length <= MAX_ANSWER) {
+      const isShown = line.shown === line.text && line.begins(line.text + data);
       line.text += data;
-      if (!line.hidden) this.#io.stderr.write(data);
+      if (!isShown) return;
+      line.shown = line.text;
+      this.#io.stderr.write(data);
     }
   }
 
-  #erase(line: { text: string; hidden: boolean }, count: number): void {
+  #erase(line: Line, count: number): void {
     const characters = [...line.text];
-    const gone = characters.splice(Math.max(0, characters.length - count));
-    line.text = characters.join("");
-    const columns = line.hidden ? 0 : Bun.stringWidth(gone.join(""));
+    line.text = characters.slice(0, Math.max(0, characters.length - count)).join("");
+    const columns = Bun.stringWidth(line.shown.slice(line.text.length));
+    line.shown = line.shown.slice(0, line.text.length);
     if (columns > 0) this.#io.terminal()?.write("\b \b".repeat(columns));
   }
 }
