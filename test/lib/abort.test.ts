@@ -1,7 +1,7 @@
 /** Ends of work, with and without a signal of the runtime. */
 
 import { expect, test } from "bun:test";
-import { Abort, onceAborted, signalOf } from "../../src/lib/cancellation.ts";
+import { Abort, onceAborted, signalOf } from "../../src/lib/clock.ts";
 
 test("calls its listeners once, with and without a signal of the runtime", () => {
   for (const isMade of [false, true]) {
