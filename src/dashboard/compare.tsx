@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import type { RunDetail } from "./page-api.ts";
-import { cost, count, elapsed } from "./page-format.ts";
+import { cost, count, duration } from "./page-format.ts";
 import { useRead } from "./page-read.ts";
 import type { FollowedRun } from "./page-run.ts";
 import { Rows } from "./rows.tsx";
@@ -68,7 +68,7 @@ export function Compare({ followed, run, other = run.origin_uuid ?? undefined }:
                   <td>{one.steps}</td>
                   <td>{count(one.tokens_used)}</td>
                   <td>{cost(one.cost_usd)}</td>
-                  <td>{elapsed(one.elapsed_ms)}</td>
+                  <td>{duration(one.elapsed_ms)}</td>
                   <td>{one.exit_reason ?? one.status}</td>
                 </tr>
               ))}

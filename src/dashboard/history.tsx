@@ -3,7 +3,7 @@
 import { useComputed, useSignal } from "@preact/signals";
 import { DayChart } from "./day-chart.tsx";
 import { left, type PastRun } from "./page-api.ts";
-import { clock, cost, count, elapsed } from "./page-format.ts";
+import { clock, cost, count, duration } from "./page-format.ts";
 import { useRead } from "./page-read.ts";
 import { Rows } from "./rows.tsx";
 import { Select } from "./select.tsx";
@@ -117,7 +117,7 @@ export function History() {
           runs={runs}
           kinds={["p50", "p95"]}
           of={durationsOf}
-          text={elapsed}
+          text={duration}
         />
       </div>
       <Rows
@@ -132,7 +132,7 @@ export function History() {
             <span class="facts">
               <span class="doing">{endOf(run)}</span>
               <span>{clock(run.created_at_ms)}</span>
-              <span>{elapsed(run.elapsed_ms)}</span>
+              <span>{duration(run.elapsed_ms)}</span>
               <span>{cost(run.cost_usd)}</span>
               <span>{run.agent}</span>
               <span>{hits.get(run.uuid) ?? run.project}</span>
