@@ -187,6 +187,7 @@ describe("a value that looks like a key reaches no program and is redacted, what
     "/cache/0f8fad5b-d9cb-469f-a165-70867728950e",
     "node@sha256:1b2c3d4e5f60718293a4b5c6d7e8f9011b2c3d4e5f60718293a4b5c6d7e8f901",
     "ubuntu-24.04 20241124.1.0 linux-x64 v20.11.1 MacOSX14Sonoma",
+    "/tmp/rnix-e2e-JwXh7C/home:/tmp/tmp.k8Qw2Zr7Tn5L",
     "/opt/hostedtoolcache/Java_Temurin-Hotspot_jdk/17.0.12-7/x64",
     "github_aeb1c3d2-1111-4f5e-8a77-0123456789ab",
     "-Dorg.gradle.jvmargs=-Xmx2048m -XX:MaxMetaspaceSize=512m",

@@ -101,10 +101,15 @@ function isListed(name: string): boolean {
 function secretsOf(name: string, value: string): string[] {
   const found = [
     ...secretsIn(value),
-    ...(LISTED.has(name) ? [] : (value.match(WORD)?.filter(isRandomWord) ?? [])),
+    ...(LISTED.has(name) ? [] : (value.match(WORD) ?? [])).filter((word) => isKey(word, value)),
     ...(LISTED.has(name) || HEX_NAME.test(name) ? [] : (value.match(HEX_KEY) ?? [])),
   ];
   return SECRET.test(name) && !LISTED.has(name) && isSecretValue(value) ? [value, ...found] : found;
+}
+
+/** A temporary folder has a short random name: in a path only a longer word is one. */
+function isKey(word: string, value: string): boolean {
+  return (word.length > MIN_SECRET || !value.startsWith("/")) && isRandomWord(word);
 }
 
 /** A key is random: its letters and digits change more often than in a name such as "FileCache2". */
