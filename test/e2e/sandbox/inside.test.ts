@@ -44,7 +44,7 @@ describe.if(installed("bwrap", "setpriv"))("what a run in a sandbox starts is in
     expect(toolResults(model.last)).toEqual(['{"text":"milk"}', "/tmp"]);
     expect(await achieved(machine)).toEqual([]);
     const failed = await machine.run([...REQUIRED, "--mcp", "keys", "use it"]);
-    expect(failed.stderr).toMatch(/No such file or directory It runs in the sandbox .* sandbox: off/);
+    expect(failed.stderr).toMatch(/No such file or directory\. It runs in the sandbox .* sandbox: off/);
     const started = (): number => machine.read("tried").split("ALL TRIED").length - 1;
     machine.write("attempt.sh", `echo ALL TRIED >>tried; exec ${MCP_COMMAND}`);
     await machine.ok([...REQUIRED, ...use]);

@@ -116,7 +116,7 @@ describe.concurrent("rnix top", () => {
     terminal.type(DOWN);
     await terminal.until(/❯ \d+.*(parent|units) work/);
     terminal.type(`/units${ENTER}s`);
-    await terminal.until(/Parked 1\n.*units work\s+asked for/);
+    await terminal.until(/Parked 1\n.*units work\s+on request/);
     // Its call was stopped: it ends before a look at the live processes.
     terminal.type("r");
     await terminal.until(/Done 1\n.*units work\s+completed/);
