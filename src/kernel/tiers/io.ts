@@ -9,7 +9,6 @@ import { OpenContexts } from "../files/open-context.ts";
 import { IpcManager, WaitingRunMail } from "../ipc-manager.ts";
 import { ScheduledWakes } from "../lifetime/scheduled-wakes.ts";
 import { ModelGate } from "../llm/model-gate.ts";
-import type { PluginRequests } from "../llm/plugin-requests.ts";
 import { OutputSchema } from "../loop/output-schema.ts";
 import { MountManager } from "../mount-manager.ts";
 import type { MakeContext } from "../tools/plugin-hooks.ts";
@@ -32,15 +31,12 @@ export function buildIo(core: Core) {
   });
   const files = new FileSystem({ ...core, openContexts, asks });
   const gate = new ModelGate(core);
-  let requests: Promise<PluginRequests> | undefined;
-  /** Loaded at its first use: most runs have no driver that asks. */
-  const pluginRequests = (): Promise<PluginRequests> => {
+  /** Most runs have no driver that asks. */
+  const pluginRequests = lazy(async () => {
+    const { PluginRequests } = await import("../llm/plugin-requests.ts");
     const readOutput = (schema: object, answer: string) => new OutputSchema(schema).read(answer);
-    requests ??= import("../llm/plugin-requests.ts").then(
-      (module) => new module.PluginRequests({ ...core, files, gate, readOutput }),
-    );
-    return requests;
-  };
+    return new PluginRequests({ ...core, files, gate, readOutput });
+  });
   const makeContext: MakeContext = (proc, entry, as, access) =>
     openContexts.make(proc, entry, as, access, proc.cancellation);
   return {

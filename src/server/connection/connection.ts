@@ -95,7 +95,7 @@ export class Connection {
     stream.on("close", () => {
       this.#framer.release();
       this.#probing?.cancel();
-      this.#gone.abort();
+      this.#gone.abort(gone());
       this.#notify();
     });
   }
