@@ -30,7 +30,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 /** Everything that goes through the daemon. */
 const COMMANDS = [["ps"], ["spawn", "say so"], ["wait", "1"], ["kill", "1"], ["daemon", "start"]];
 
-test("commands refuse a daemon of another version and say how to stop it; it runs until rnix daemon stop", async () => {
+test("commands refuse a daemon of another version that has runs, and say how to stop it; one without is replaced", async () => {
   await using machine = new Machine();
   const hold = bash("touch held; sleep 600");
   const model = await machine.play({ "hold it": [hold], "say so": [says("so")] });
@@ -57,14 +57,16 @@ test("commands refuse a daemon of another version and say how to stop it; it run
   expect(machine.leftovers()).toEqual([]);
   expect(recordOf(machine, uuid)).toMatchObject({ exit_code: 75, exit_reason: "suspended" });
 
-  // The next command starts its own daemon; now the command of the other version is refused.
+  // The next command starts its own daemon. It is idle then, so a command of the other version replaces it.
   expect((await ours("spawn", "say so", "-q")).stdout).toBe("so\n");
   expect(await runningVersion()).toBe(version);
   const own = Number(machine.daemonPid);
-  expect(await theirs("ps")).toMatchObject(refused(own, version, OTHER));
-  expect(await theirs("daemon", "stop")).toMatchObject({ code: 0 });
+  expect(await theirs("spawn", "say so", "-q")).toMatchObject({ code: 0, stdout: "so\n" });
   expect(isAlive(own)).toBe(false);
-  expect((await theirs("spawn", "say so", "-q")).stdout).toBe("so\n");
+  expect(await runningVersion()).toBe(OTHER);
+  // What a run starts leaves the daemon alone, whatever its version.
+  const inside = await machine.run(["ps"], { env: { RNIX_UNIT: "1" } });
+  expect(inside).toMatchObject(refused(Number(machine.daemonPid), OTHER, version));
 });
 
 describe("the daemon of another version is replaced", () => {

@@ -39,8 +39,8 @@ export function systemIo(): Io {
       const { openSession } = await import("../../client/session.ts");
       const open = () => openSession({ env: process.env, alone: true, ...o });
       return open().catch(async (thrown: unknown) => {
-        const { offerRestart } = await import("../daemon/offer-restart.ts");
-        const ask = () => offerRestart(io, thrown);
+        const { replaceDaemon } = await import("../daemon/replace-daemon.ts");
+        const ask = () => replaceDaemon(io, thrown);
         await (question === undefined ? ask() : question(ask));
         return open();
       });
