@@ -9,13 +9,15 @@ import type { Answers } from "../../server/methods/method-table.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { text } from "../flags.ts";
-import type { Wire } from "../io.ts";
+import type { Io, Wire } from "../io.ts";
 import { RUN_ARGUMENT, withRun } from "../processes/target.ts";
 
 export default defineCommand({
   about: "Write a run as one HTML file that you can pass on",
   args: [RUN_ARGUMENT],
-  flags: { html: text("the file; it must not exist yet", "FILE", { file: "write" }) },
+  flags: {
+    html: text("the file; it must not exist yet. - prints the page, as in a pipe", "FILE", { file: "write" }),
+  },
   examples: [
     { line: "rnix export 3 --html run.html", about: "its steps, verdict, checks and changes in files" },
   ],
@@ -23,7 +25,8 @@ export default defineCommand({
     "What has the form of a key, a token or a password is redacted. The file loads nothing, and has no script.",
   ],
   run(io, { html }, [run]) {
-    if (html === undefined) throw usageError("--html: expected a file to write, got none");
+    if (html === undefined && io.stdout.isTTY) throw usageError("--html: expected a file to write, got none");
+    if (html === undefined || html === "-") return withRun(io, run, (wire, of) => print(io, wire, of));
     const file = resolve(io.cwd, html);
     if (existsSync(file)) throw usageError(`--html: ${html} exists already; remove it or name another file`);
     return withRun(io, run, async (wire, of) => {
@@ -36,6 +39,14 @@ export default defineCommand({
     });
   },
 });
+
+async function print(io: Io, wire: Wire, of: Target): Promise<number> {
+  for await (const html of pages(wire, of, await wire.request("export_html", of))) {
+    io.stdout.write(html);
+    await io.stdout.drained();
+  }
+  return EXIT.ok;
+}
 
 type Page = Answers["export_html"];
 

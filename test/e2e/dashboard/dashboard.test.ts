@@ -207,6 +207,11 @@ describe.skipIf(!hasBrowser)("the page", () => {
     expect((await machine.run(["export", first, "--html", join(machine.elsewhere, "run.html")])).code).toBe(
       64,
     );
+    for (const way of [
+      ["export", first],
+      ["export", first, "--html", "-"],
+    ])
+      expect((await machine.ok(way)).stdout).toBe(html);
     await go("Syscalls");
     await page.getByRole("combobox", { name: "Syscall" }).selectOption("Write");
     await page.getByText(/^\d+ of \d+$/).waitFor();
