@@ -6,6 +6,7 @@ import type { Turn } from "../../support/model-server/script.ts";
 import type { TerminalSession } from "../../support/terminal.ts";
 import { until } from "../../support/until.ts";
 import { Machine } from "../support/machine.ts";
+import { takesKeys } from "../support/questions.ts";
 import {
   ALT_ENTER,
   ALT_UP,
@@ -203,14 +204,11 @@ describe("typing while the agent works", () => {
     const model = await machine.model([{ tool_calls: [ask] }, { text: "as you say" }]);
     await using terminal = await chat(machine, ["--ask", "Bash"]);
     terminal.type(`begin${ENTER}`);
-    await terminal.until(/needs your answer[\s\S]*Enter chooses/);
-    // The question takes keys when it was visible for a second.
-    await Bun.sleep(1200);
+    await takesKeys(terminal, /needs your answer[\s\S]*Enter chooses/);
     terminal.type(`rather not${ENTER}`);
     await terminal.until(/next step: rather not/);
     expect(machine.has("approved")).toBe(false);
-    await terminal.until(/needs your answer/);
-    await Bun.sleep(1200);
+    await takesKeys(terminal, /needs your answer/);
     terminal.type(`4${ENTER}`);
     await terminal.until(/as you say/);
     await leave(terminal);

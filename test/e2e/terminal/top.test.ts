@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { TerminalSession } from "../../support/terminal.ts";
 import { binary } from "../support/binary.ts";
 import { Machine } from "../support/machine.ts";
+import { takesKeys } from "../support/questions.ts";
 import { bash, calls, says } from "../support/scenes.ts";
 import { CTRL_C, DOWN, ENTER, ESCAPE } from "./support.ts";
 
@@ -69,8 +70,7 @@ describe.concurrent("rnix top", () => {
     terminal.type(ESCAPE);
     await terminal.until((shown) => !shown.includes("esc leaves it open"));
     terminal.type("a");
-    await terminal.until(/Enter chooses/);
-    await Bun.sleep(1_100);
+    await takesKeys(terminal, /Enter chooses/);
     terminal.type(ENTER);
     await terminal.until(/answered; the run was resumed as process \d+/);
     await terminal.until(/Done 2\n/);
@@ -192,8 +192,7 @@ describe.concurrent("rnix top", () => {
     const ask = async (): Promise<void> => {
       await terminal.until(/Waiting for you 1/);
       terminal.type("a");
-      await terminal.until(/more lines[\s\S]*Enter chooses/);
-      await Bun.sleep(1_100);
+      await takesKeys(terminal, /more lines[\s\S]*Enter chooses/);
       terminal.type(ENTER);
       await terminal.until(/^Bash echo line 0\necho line 1$/m);
     };
