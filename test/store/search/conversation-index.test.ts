@@ -56,7 +56,9 @@ class Place {
       );
       return service.find({ text, runs: true, limit: 10, ...more });
     };
+    /** The steps that match once all is indexed, which one search on a busy machine may leave to the next. */
     const steps = async (text: string, more: Partial<SearchQuery> = {}) => {
+      await until(async () => (await find(text, more)).pending === 0, "all steps in the index");
       const { hits } = await find(text, more);
       return hits.map(({ run }) => `${run?.pid}:${run?.step}`);
     };
