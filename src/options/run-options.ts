@@ -55,7 +55,7 @@ export const RUN_OPTIONS = {
   max_steps: {
     kind: "limit",
     hint: "N",
-    setting: { ...run("count", 100, "steps of a run"), unlimited: true },
+    setting: run("count", 100, "steps of a run", { unlimited: true }),
     limits: "steps",
     agent: true,
     init: true,
@@ -101,10 +101,7 @@ export const RUN_OPTIONS = {
     key: "timeout",
     flag: "timeout",
     hint: "DUR",
-    setting: {
-      ...run("duration", 60 * MIN, "wall time of a run; paused time does not count"),
-      unlimited: true,
-    },
+    setting: run("duration", 60 * MIN, "wall time of a run; paused time does not count", { unlimited: true }),
     limits: "timeMs",
     agent: true,
     init: true,
@@ -214,10 +211,9 @@ export const RUN_OPTIONS = {
   check_attempts: {
     kind: "count",
     hint: "N",
-    setting: {
-      ...run("count", 3, "how often the checks are run: after a failed attempt the model continues"),
+    setting: run("count", 3, "how often the checks are run: after a failed attempt the model continues", {
       max: 100,
-    },
+    }),
     agent: true,
     process: true,
     recorded: "options",

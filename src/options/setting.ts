@@ -26,25 +26,40 @@ export interface Setting extends Bounds {
   smaller?: "is not safer";
 }
 
-type SettingOf<Scope, Value> = {
+type SettingOf<Scope, Value, More> = More & {
   readonly measure: Measure;
   readonly default: Value;
   readonly about: string;
   readonly scope: Scope;
 };
 
+type More = Partial<Omit<Setting, "measure" | "default" | "about" | "scope">>;
+
 /** A setting of a run. One whose default is null, no limit, may be written as `unlimited` too. */
-export function run(
+export function run<const Value extends number | null, const M extends More = object>(
   measure: Measure,
-  value: null,
+  value: Value,
   about: string,
-): SettingOf<"run", null> & { readonly unlimited: true };
-export function run(measure: Measure, value: number, about: string): SettingOf<"run", number>;
-export function run(measure: Measure, value: number | null, about: string): SettingOf<"run", number | null> {
-  return { measure, default: value, about, scope: "run", ...(value === null && { unlimited: true }) };
+  more?: M,
+): SettingOf<"run", Value, Value extends null ? M & { readonly unlimited: true } : M>;
+export function run(measure: Measure, value: number | null, about: string, more: More = {}): Setting {
+  return {
+    measure,
+    default: value,
+    about,
+    scope: "run",
+    ...(value === null && { unlimited: true }),
+    ...more,
+  };
 }
 
 /** A setting of the user. */
-export function user(measure: Measure, value: number, about: string): SettingOf<"user", number> {
-  return { measure, default: value, about, scope: "user" };
+export function user<const M extends More = object>(
+  measure: Measure,
+  value: number,
+  about: string,
+  more?: M,
+): SettingOf<"user", number, M>;
+export function user(measure: Measure, value: number, about: string, more: More = {}): Setting {
+  return { measure, default: value, about, scope: "user", ...more };
 }
