@@ -20,17 +20,12 @@ interface Argument {
   file?: boolean;
 }
 
-interface Example {
-  line: string;
-  about: string;
-}
-
 interface Description {
   /** One line, for the list of commands. */
   about: string;
   args?: readonly Argument[];
-  /** At least one. */
-  examples: readonly [Example, ...Example[]];
+  /** Whole command lines, and what each does. */
+  examples: Readonly<Record<string, string>>;
   /** Paragraphs after the flags. */
   notes?: readonly string[];
   hidden?: boolean;
@@ -47,7 +42,7 @@ interface Description {
 type Refused = (io: Io, error: unknown, output: string | undefined) => Promise<void>;
 
 interface CommandSpec<F extends Flags> extends Description {
-  flags: F;
+  flags?: F;
   /** Runs the command and returns the exit code. Absent: a subcommand must be named. */
   run?(io: Io, flags: FlagValues<F>, args: string[]): Promise<number>;
   /** The files that it opens beside those of its flags, which say so themselves (`file`). */
@@ -64,18 +59,20 @@ export interface Command extends Description {
 
 export function defineCommand<const F extends Flags>(spec: CommandSpec<F>): Command {
   const { run, files, ...description } = spec;
-  if (run === undefined) return description;
+  const known: Flags = spec.flags ?? {};
+  if (run === undefined) return { ...description, flags: known };
   return {
     ...description,
+    flags: known,
     async run(io, parsed) {
       let flags: FlagValues<F>;
       let args: string[];
       try {
         flags = readFlags(spec.flags, parsed);
         args = checkArguments(parsed.positionals, spec.args ?? []);
-        if (files !== undefined || namesFile(spec.flags, parsed)) {
+        if (files !== undefined || namesFile(known, parsed)) {
           const { requireFiles } = await import("./files/named-files.ts");
-          await requireFiles(io, spec.flags, parsed, async () => (await files?.(io, args, flags)) ?? {});
+          await requireFiles(io, known, parsed, async () => (await files?.(io, args, flags)) ?? {});
         }
       } catch (error) {
         await spec.refused?.(io, error, parsed.values.get("output")?.at(-1));

@@ -207,8 +207,8 @@ export async function parse(
 }
 
 /** The typed values of a command's flags. */
-export function readFlags<F extends Flags>(flags: F, parsed: Parsed): FlagValues<F> {
-  const entries = Object.entries(flags).map(([name, flag]) => [
+export function readFlags<F extends Flags>(flags: F | undefined, parsed: Parsed): FlagValues<F> {
+  const entries = Object.entries<Flag<unknown>>(flags ?? {}).map(([name, flag]) => [
     name,
     flag.read(parsed.values.get(name) ?? [], `--${name}`),
   ]);

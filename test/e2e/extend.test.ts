@@ -147,8 +147,7 @@ import { withWire } from "../io.ts";
 export default defineCommand({
   about: "Greet by the daemon",
   args: [{ name: "NAME", about: "who is greeted" }],
-  flags: {},
-  examples: [{ line: "rnix greet you", about: "prints hello you" }],
+  examples: { "rnix greet you": "prints hello you" },
   run: (io, _flags, [name = ""]) =>
     withWire(io, async (wire) => {
       const { text } = await wire.request("greet", { name });

@@ -15,8 +15,7 @@ const TOOLS = 40;
 const create = defineCommand({
   about: "Write a working agent: agent.yaml and instructions.md",
   args: [{ name: "NAME", about: "lowercase letters, digits and hyphens, such as reviewer" }],
-  flags: {},
-  examples: [{ line: "rnix agents new reviewer", about: "writes .rnix/agents/reviewer/" }],
+  examples: { "rnix agents new reviewer": "writes .rnix/agents/reviewer/" },
   files: (io, [name = ""]) =>
     inSettingsFolder(io, `agents/${name}/agent.yaml`, `agents/${name}/instructions.md`),
   async run(io, _flags, [name = ""]) {
@@ -40,10 +39,10 @@ export default defineCommand({
   about: "List the agents that can be run here, and where each comes from",
   lists: true,
   flags: { json },
-  examples: [
-    { line: "rnix agents", about: "the project's, yours and the stock ones" },
-    { line: "rnix agents new reviewer", about: "a working agent to edit" },
-  ],
+  examples: {
+    "rnix agents": "the project's, yours and the stock ones",
+    "rnix agents new reviewer": "a working agent to edit",
+  },
   subcommands: { new: create },
   run: (io, flags) =>
     withWire(io, async (wire) => {

@@ -37,19 +37,13 @@ export default defineCommand({
     ),
     json,
   },
-  examples: [
-    {
-      line: "rnix answer 1f3a9c02",
-      about: "asks at a terminal; elsewhere shows the question and its choices",
-    },
-    { line: "rnix answer 1f3a9c02 yes", about: "this one call" },
-    { line: 'rnix answer 1f3a9c02 no "use the staging server"', about: "the model reads the reason" },
-    { line: 'rnix answer 1f3a9c02 Postgres 1,3 "before Friday"', about: "three questions of the model" },
-    {
-      line: "rnix answer 1f3a9c02 always --project --read",
-      about: "calls like it are not asked for again in this project",
-    },
-  ],
+  examples: {
+    "rnix answer 1f3a9c02": "asks at a terminal; elsewhere shows the question and its choices",
+    "rnix answer 1f3a9c02 yes": "this one call",
+    'rnix answer 1f3a9c02 no "use the staging server"': "the model reads the reason",
+    'rnix answer 1f3a9c02 Postgres 1,3 "before Friday"': "three questions of the model",
+    "rnix answer 1f3a9c02 always --project --read": "calls like it are not asked for again in this project",
+  },
   notes: [
     "The first answer counts; a later one fails and says so. What always allows is shown with the question; rnix trust --show lists it, rnix trust --ask-again withdraws it.",
   ],

@@ -15,10 +15,10 @@ export default defineCommand({
   about: "List the questions of live and suspended runs that wait for your answer",
   lists: true,
   flags: { json },
-  examples: [
-    { line: "rnix asks", about: "the questions of all projects, the oldest first" },
-    { line: "rnix answer 1f3a9c02 yes", about: "answers one; a suspended run is resumed by it" },
-  ],
+  examples: {
+    "rnix asks": "the questions of all projects, the oldest first",
+    "rnix answer 1f3a9c02 yes": "answers one; a suspended run is resumed by it",
+  },
   async run(io, flags) {
     await refuseInsideRun(io, "asks");
     return withWire(io, async (wire) => {

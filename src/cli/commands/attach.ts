@@ -16,10 +16,10 @@ export default defineCommand({
   about: "Follow a run to its end; Ctrl-C detaches and leaves it running",
   args: [RUN_ARGUMENT],
   flags: { quiet, json },
-  examples: [
-    { line: "rnix attach 3", about: "its steps from now on, then its answer; exits with its code" },
-    { line: "rnix attach 3 --json", about: "every event as a line, the last is complete" },
-  ],
+  examples: {
+    "rnix attach 3": "its steps from now on, then its answer; exits with its code",
+    "rnix attach 3 --json": "every event as a line, the last is complete",
+  },
   run(io, flags, [pid]) {
     const attach = async (wire: Wire, of: Target): Promise<number> => {
       const follower = await Follower.open(io, flags.json ? "jsonl" : "text", {

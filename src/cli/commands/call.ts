@@ -20,14 +20,11 @@ export default defineCommand({
     "no-daemon": noDaemon,
     json,
   },
-  examples: [
-    { line: `rnix call Read '{"path":"README.md"}'`, about: "what a model gets from this call" },
-    { line: `rnix call mcp__github__search '{"query":"rnix"}'`, about: "starts the server, if none runs" },
-    {
-      line: `rnix call --json CountWords '{"text":"one two"}'`,
-      about: "the result, error code and duration",
-    },
-  ],
+  examples: {
+    [`rnix call Read '{"path":"README.md"}'`]: "what a model gets from this call",
+    [`rnix call mcp__github__search '{"query":"rnix"}'`]: "starts the server, if none runs",
+    [`rnix call --json CountWords '{"text":"one two"}'`]: "the result, error code and duration",
+  },
   notes: [
     "Plugins and MCP servers of a project that you have not trusted are not called. Inside a run, the run's rights apply.",
     "The exit code is 0 for a result, 1 for a call that failed, 64 for an unknown tool or a wrong input.",

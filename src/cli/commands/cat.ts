@@ -13,11 +13,11 @@ export default defineCommand({
     "no-daemon": noDaemon,
     json,
   },
-  examples: [
-    { line: "rnix cat /proc/7/status", about: "process 7; also /proc/7/intent and /proc/7/context" },
-    { line: "rnix cat /proc/llm", about: "the queues and limits of the model providers" },
-    { line: "rnix cat /dev/fs/README.md", about: "a file of the project, as its driver reads it" },
-  ],
+  examples: {
+    "rnix cat /proc/7/status": "process 7; also /proc/7/intent and /proc/7/context",
+    "rnix cat /proc/llm": "the queues and limits of the model providers",
+    "rnix cat /dev/fs/README.md": "a file of the project, as its driver reads it",
+  },
   async run(io, flags, [path = ""]) {
     if (!path.startsWith("/")) {
       throw usageError(

@@ -20,15 +20,12 @@ export default defineCommand({
     cwd: text("work in this folder", "DIR"),
     env: pairs("set a variable for the programs of the conversation"),
   },
-  examples: [
-    { line: "rnix", about: "the same as rnix chat, at a terminal" },
-    { line: "rnix chat --agent coder --max-cost 2", about: "with another agent, for at most $2" },
-    { line: "rnix chat --continue", about: "the project's last conversation, also after a reboot" },
-    {
-      line: "rnix chat --resume 01975a2e",
-      about: "a certain one; /resume in a conversation offers them all",
-    },
-  ],
+  examples: {
+    rnix: "the same as rnix chat, at a terminal",
+    "rnix chat --agent coder --max-cost 2": "with another agent, for at most $2",
+    "rnix chat --continue": "the project's last conversation, also after a reboot",
+    "rnix chat --resume 01975a2e": "a certain one; /resume in a conversation offers them all",
+  },
   notes: [
     "The run begins with your first message. It is recorded as any other, waits in the daemon, and is suspended 10 minutes after you have left (chat_idle).",
     "While the agent works, Enter sends a message for its next step, Alt+Enter one for after its answer, and Esc stops it. /help lists commands and keys.",

@@ -12,9 +12,7 @@ export default defineCommand({
   about: "Shorten the conversation of a run before its next step",
   args: [RUN_ARGUMENT],
   flags: { json },
-  examples: [
-    { line: "rnix compact 3", about: "waits for the end of its step; prints the tokens before and after" },
-  ],
+  examples: { "rnix compact 3": "waits for the end of its step; prints the tokens before and after" },
   notes: [
     "A run compacts by itself when its conversation fills the model's window (compact_at, see rnix config).",
     "Old tool results are shortened first, then the model summarises. The record keeps everything: rnix log, rnix steps.",

@@ -10,12 +10,11 @@ const SHELLS = { bash, zsh, fish };
 export default defineCommand({
   about: "Print the completion script of a shell",
   args: [{ name: "SHELL", about: "bash, zsh or fish", choices: Object.keys(SHELLS) }],
-  flags: {},
-  examples: [
-    { line: "rnix completions bash > ~/.local/share/bash-completion/completions/rnix", about: "bash" },
-    { line: "rnix completions zsh > ~/.zfunc/_rnix", about: "zsh, with ~/.zfunc in fpath" },
-    { line: "rnix completions fish > ~/.config/fish/completions/rnix.fish", about: "fish" },
-  ],
+  examples: {
+    "rnix completions bash > ~/.local/share/bash-completion/completions/rnix": "bash",
+    "rnix completions zsh > ~/.zfunc/_rnix": "zsh, with ~/.zfunc in fpath",
+    "rnix completions fish > ~/.config/fish/completions/rnix.fish": "fish",
+  },
   notes: [
     "Commands, flags and files are completed, and the runs, agents, providers, models, tools, skills, jobs and questions of the project.",
   ],

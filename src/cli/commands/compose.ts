@@ -19,7 +19,7 @@ const up = defineCommand({
   about: "Run the agents of a graph, each as soon as what it needs is there",
   args: [],
   flags: { file: FILE, ...WORKFLOW_FLAGS },
-  examples: [{ line: "rnix compose up -f review.yaml", about: "checks the whole graph, then runs it" }],
+  examples: { "rnix compose up -f review.yaml": "checks the whole graph, then runs it" },
   notes: [
     "Exit codes: 0 when every node completed or may fail (allow_failure), 1 when one failed, also if another node handled that.",
     "Limits of the graph come from its file; flags come first.",
@@ -40,9 +40,7 @@ const up = defineCommand({
 const graph = defineCommand({
   about: "Print the graph as Mermaid; starts nothing",
   flags: { file: FILE },
-  examples: [
-    { line: "rnix compose graph -f review.yaml", about: "for a README, or an editor that draws it" },
-  ],
+  examples: { "rnix compose graph -f review.yaml": "for a README, or an editor that draws it" },
   async run(io, flags) {
     const { mermaidOf } = await import("../../workflows/graph.ts");
     io.stdout.write(mermaidOf((await graphIn(io, flags.file)).graph));
@@ -55,29 +53,28 @@ if (show === undefined || resume === undefined) throw new TypeError("rnix workfl
 
 export default defineCommand({
   about: "Run a graph of agents: start, end, show or resume it, or draw it",
-  flags: {},
-  examples: [
-    { line: "rnix compose up -f review.yaml", about: "runs it" },
-    { line: "rnix compose status 01975a2e", about: "its nodes and how each ended" },
-    { line: "rnix compose resume 01975a2e", about: "after a kill, or to ask failed nodes again" },
-  ],
+  examples: {
+    "rnix compose up -f review.yaml": "runs it",
+    "rnix compose status 01975a2e": "its nodes and how each ended",
+    "rnix compose resume 01975a2e": "after a kill, or to ask failed nodes again",
+  },
   subcommands: {
     up,
     graph,
     status: {
       ...show,
       about: "Show the nodes of a graph, how each ended, and what they used",
-      examples: [{ line: "rnix compose status 01975a2e", about: "live or ended" }],
+      examples: { "rnix compose status 01975a2e": "live or ended" },
     },
     resume: {
       ...resume,
       about: "Resume a graph: finished nodes keep their answers, failed ones are asked again",
-      examples: [{ line: "rnix compose resume 01975a2e", about: "the same as rnix resume" }],
+      examples: { "rnix compose resume 01975a2e": "the same as rnix resume" },
     },
     down: {
       ...kill,
       about: "End a graph with all of its agents",
-      examples: [{ line: "rnix compose down 312", about: "the same as rnix kill" }],
+      examples: { "rnix compose down 312": "the same as rnix kill" },
     },
   },
 });

@@ -9,12 +9,7 @@ export default defineCommand({
   about: "Print every setting, its value here and where it was set",
   lists: true,
   flags: { json },
-  examples: [
-    {
-      line: "rnix config",
-      about: "defaults, ~/.config/rnix/config.yaml, .rnix/config.yaml: the later one wins",
-    },
-  ],
+  examples: { "rnix config": "defaults, ~/.config/rnix/config.yaml, .rnix/config.yaml: the later one wins" },
   notes: ["Settings from an agent.yaml or a flag apply to one run only and are not shown here."],
   async run(io, flags) {
     const { settings } = await import("../../server/offline-commands.ts");

@@ -8,7 +8,6 @@ import { RUN_ARGUMENT } from "../processes/target.ts";
 export default defineCommand({
   about: "Continue paused processes and everything they have spawned",
   args: [{ ...RUN_ARGUMENT, many: true }],
-  flags: {},
-  examples: [{ line: "rnix continue 3", about: "undoes rnix pause 3" }],
+  examples: { "rnix continue 3": "undoes rnix pause 3" },
   run: (io, _flags, pids) => signalProcesses(io, pids, SIGRESUME, { tree: true }),
 });

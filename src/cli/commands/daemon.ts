@@ -16,10 +16,10 @@ const LINES = 100;
 const start = defineCommand({
   about: "Start the daemon, unless it runs already",
   flags: { foreground: bool("run it in this command, with its log on the terminal") },
-  examples: [
-    { line: "rnix daemon start", about: "other commands do this by themselves when they need one" },
-    { line: "rnix daemon start --foreground", about: "for a service manager, or to watch it" },
-  ],
+  examples: {
+    "rnix daemon start": "other commands do this by themselves when they need one",
+    "rnix daemon start --foreground": "for a service manager, or to watch it",
+  },
   async run(io, flags) {
     await refuseInsideRun(io, "daemon start");
     if (!flags.foreground) return bringUp(io);
@@ -42,12 +42,10 @@ async function bringUp(io: Io): Promise<number> {
 const status = defineCommand({
   about: "Print the state of the daemon; exit 69 when none runs",
   flags: { json },
-  examples: [
-    {
-      line: "rnix daemon status",
-      about: "version, uptime, processes, memory, how late its timers fire, what init.yaml keeps running",
-    },
-  ],
+  examples: {
+    "rnix daemon status":
+      "version, uptime, processes, memory, how late its timers fire, what init.yaml keeps running",
+  },
   async run(io, flags) {
     const session = await io.session({ onlyRunning: true, anyVersion: true });
     if (session === null) {
@@ -68,13 +66,10 @@ const status = defineCommand({
 const stop = defineCommand({
   about: "Stop the daemon and suspend its runs; they can be resumed",
   flags: { now: bool("kill the runs instead of letting their tool calls finish") },
-  examples: [
-    {
-      line: "rnix daemon stop",
-      about: "lets running tool calls finish, and waits until the daemon has ended",
-    },
-    { line: "rnix daemon stop --now", about: "does not wait for running tools" },
-  ],
+  examples: {
+    "rnix daemon stop": "lets running tool calls finish, and waits until the daemon has ended",
+    "rnix daemon stop --now": "does not wait for running tools",
+  },
   notes: [
     "Running tool calls have 10s to finish (drain in config.yaml), and no new call starts. A call that takes longer is stopped, and its model is notified when the run resumes.",
   ],
@@ -94,10 +89,7 @@ const stop = defineCommand({
 
 const restart = defineCommand({
   about: "Restart the daemon with this version of rnix; its runs resume in it",
-  flags: {},
-  examples: [
-    { line: "rnix daemon restart", about: "after an update, or when config.yaml or init.yaml has changed" },
-  ],
+  examples: { "rnix daemon restart": "after an update, or when config.yaml or init.yaml has changed" },
   notes: [
     "Running tool calls have 10s to finish (drain in config.yaml). A call that takes longer is stopped, and its model is notified. Runs that a person has suspended or paused stay so.",
     "Resumed runs take their API keys from ~/.config/rnix/env; a run whose key is not there stays suspended.",
@@ -120,7 +112,7 @@ function stillEnding(pid: number): string {
 const logs = defineCommand({
   about: "Print the end of the daemon's log",
   flags: { lines: count(`how many lines; ${LINES} by default`, "N", { short: "n" }) },
-  examples: [{ line: "rnix daemon logs -n 20", about: "also when no daemon runs" }],
+  examples: { "rnix daemon logs -n 20": "also when no daemon runs" },
   async run(io, flags) {
     const { readDaemonLog } = await import("../../server/offline-commands.ts");
     const lines = readDaemonLog(io.env).slice(-(flags.lines ?? LINES));
@@ -132,7 +124,7 @@ const logs = defineCommand({
 export default defineCommand({
   about: "Start, inspect or stop the daemon, which runs all agents of this user",
   flags: { internal: bool("be the daemon", { hidden: true }) },
-  examples: [{ line: "rnix daemon status", about: "whether the daemon runs, and its state" }],
+  examples: { "rnix daemon status": "whether the daemon runs, and its state" },
   notes: [
     "Every command that shows or changes runs, questions, jobs or what a run can use starts the daemon when none runs. It stops by itself when nothing has run for a minute. `daemon status`, `stop` and `logs` start none, nor do commands on files alone, such as `config` and `trust`.",
   ],

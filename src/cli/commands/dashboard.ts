@@ -16,10 +16,10 @@ export default defineCommand({
     "new-metrics-token": bool("make another token, print it, and refuse the one before"),
     "no-browser": bool("print the address only"),
   },
-  examples: [
-    { line: "rnix dashboard", about: "prints an address that works once, and opens it" },
-    { line: "rnix dashboard --metrics-token >token", about: "for `credentials_file` of Prometheus" },
-  ],
+  examples: {
+    "rnix dashboard": "prints an address that works once, and opens it",
+    "rnix dashboard --metrics-token >token": "for `credentials_file` of Prometheus",
+  },
   notes: [
     "The daemon serves it on 127.0.0.1. The address has a token that is good once, for five minutes; then the browser has a cookie.",
     "The setting `dashboard` lets it listen elsewhere, with a password instead of the token.",

@@ -15,8 +15,7 @@ import { ownName } from "../system/own-name.ts";
 
 export default defineCommand({
   about: "Show a complete run that needs no key and no network: an agent fixes a bug",
-  flags: {},
-  examples: [{ line: "rnix demo", about: "exits 0 when the project's own test proves the fix" }],
+  examples: { "rnix demo": "exits 0 when the project's own test proves the fix" },
   notes: [
     "Only the model's answers are played back. The daemon, the shell, the edits and the test are real. The project is created in its own folder and removed afterwards; the record of the run stays.",
   ],

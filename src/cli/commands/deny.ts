@@ -11,13 +11,10 @@ export default defineCommand({
     { name: "TOOL", about: "a tool, a pattern or a device path, as in --deny", many: true },
   ],
   flags: { json },
-  examples: [
-    { line: "rnix deny 3 Bash", about: "stops a running command; the model is given the reason" },
-    {
-      line: "rnix deny 3 'Bash(git push *)' 'Write(secrets/**)'",
-      about: "takes only these uses of the tools",
-    },
-  ],
+  examples: {
+    "rnix deny 3 Bash": "stops a running command; the model is given the reason",
+    "rnix deny 3 'Bash(git push *)' 'Write(secrets/**)'": "takes only these uses of the tools",
+  },
   notes: [
     "The rule applies at once and for the rest of the run, until you allow the same rule again. Running tool calls that it denies are stopped; changes they have made stay.",
     "A pattern such as 'Bash(git push *)' also catches `git -C . push`, but it is no sandbox: a script can still run git push. Deny Bash, or allow only the commands you mean.",

@@ -23,14 +23,12 @@ export function deviceCommand(spec: CommandSpec): Command {
     actionCommand(action),
   ]);
   const main = actions.find(([word]) => word === spec.default)?.[1];
-  const examples = actions.flatMap(([, command]) => command.examples);
-  const [first = { line: `rnix ${spec.name}`, about: spec.summary }, ...more] = examples;
   return {
     about: spec.summary,
     args: main?.args,
     flags: main?.flags ?? {},
     run: main?.run,
-    examples: [first, ...more],
+    examples: Object.assign({}, ...actions.map(([, { examples }]) => examples)),
     subcommands: Object.fromEntries(actions),
   };
 }
@@ -49,7 +47,7 @@ function actionCommand(action: CommandAction): Command {
       ...Object.fromEntries(Object.entries(flags).map(([name, flag]) => [name, flagOf(flag)])),
       ...COMMON,
     },
-    examples: [{ line: example, about: example_about }],
+    examples: { [example]: example_about },
     run: (io, values, given) => call(io, action, values, given),
   });
 }

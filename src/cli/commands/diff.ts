@@ -20,12 +20,12 @@ export default defineCommand({
     "from-step": count("only the changes of this step and later ones", "N"),
     json,
   },
-  examples: [
-    { line: "rnix diff 3", about: "its changes as a patch, coloured on a terminal" },
-    { line: "rnix diff 3 --stat", about: "files with added and removed lines, and the same by step" },
-    { line: "rnix diff 3 src > run.patch", about: "a patch of the files below src, for git apply" },
-    { line: "rnix diff 3 --step 4", about: "what step 4 changed" },
-  ],
+  examples: {
+    "rnix diff 3": "its changes as a patch, coloured on a terminal",
+    "rnix diff 3 --stat": "files with added and removed lines, and the same by step",
+    "rnix diff 3 src > run.patch": "a patch of the files below src, for git apply",
+    "rnix diff 3 --step 4": "what step 4 changed",
+  },
   notes: [
     "In a git work tree all files that are not ignored are compared, before each step that may change something. Elsewhere only what Write, Edit and tools like them changed is known.",
     "Rnix takes bytes as they are: no filters, no conversion of line ends. Nothing is written to the repository.",

@@ -8,7 +8,7 @@ import { print } from "../output/print.ts";
 export default defineCommand({
   about: "Check the installation: binary, folders, daemon, providers, programs left running",
   flags: { json },
-  examples: [{ line: "rnix doctor", about: "exits 1 if something needs fixing, and says what to do" }],
+  examples: { "rnix doctor": "exits 1 if something needs fixing, and says what to do" },
   notes: ["If no daemon runs, this command starts one to check that it can start."],
   async run(io, flags) {
     const { examine } = await import("../doctor/doctor.ts");

@@ -18,9 +18,7 @@ export default defineCommand({
   flags: {
     html: text("the file; it must not exist yet. - prints the page, as in a pipe", "FILE", { file: "write" }),
   },
-  examples: [
-    { line: "rnix export 3 --html run.html", about: "its steps, verdict, checks and changes in files" },
-  ],
+  examples: { "rnix export 3 --html run.html": "its steps, verdict, checks and changes in files" },
   notes: [
     "What has the form of a key, a token or a password is redacted. The file loads nothing, and has no script.",
   ],

@@ -22,10 +22,10 @@ const WHY: Record<CollectedLine["why"], string> = {
 export default defineCommand({
   about: "Remove ended runs beyond what config.yaml keeps",
   flags: { "dry-run": bool("print what would be removed, and remove nothing"), json },
-  examples: [
-    { line: "rnix gc --dry-run", about: "what would be removed, and why" },
-    { line: "rnix gc", about: "removes runs of every project, the oldest first" },
-  ],
+  examples: {
+    "rnix gc --dry-run": "what would be removed, and why",
+    "rnix gc": "removes runs of every project, the oldest first",
+  },
   notes: [
     "The limits are retention_age, retention_runs and retention_size in ~/.config/rnix/config.yaml; see rnix config. The daemon collects by itself every retention_every.",
     "Live and suspended runs stay. So do the runs they come from, and the children of live or suspended agents.",

@@ -7,10 +7,7 @@ import { environment } from "../io.ts";
 
 export default defineCommand({
   about: "Create this project's .rnix folder, with default settings and types for plugins",
-  flags: {},
-  examples: [
-    { line: "rnix init", about: "writes .rnix/ with config.yaml and types for plugins; overwrites nothing" },
-  ],
+  examples: { "rnix init": "writes .rnix/ with config.yaml and types for plugins; overwrites nothing" },
   notes: [
     "The project is the nearest folder with a .rnix, from here upwards, else the git root, else this folder.",
   ],

@@ -18,10 +18,10 @@ export default defineCommand({
     ),
     "no-tree": bool("signal only this process; its children keep running"),
   },
-  examples: [
-    { line: "rnix kill 3", about: "ask it to end: its tools are stopped, its record stays" },
-    { line: "rnix kill -s KILL 3 4", about: "end them at once" },
-  ],
+  examples: {
+    "rnix kill 3": "ask it to end: its tools are stopped, its record stays",
+    "rnix kill -s KILL 3 4": "end them at once",
+  },
   notes: [
     "TERM, INT and KILL also end a suspended run: it no longer resumes by itself. `rnix resume` still resumes it.",
   ],

@@ -24,10 +24,10 @@ export default defineCommand({
     json: jsonLines,
     ...RECORD_FROM,
   },
-  examples: [
-    { line: "rnix log", about: "what the last run has done so far, or did" },
-    { line: "rnix log 3 -f", about: "run 3 so far, then what it does until it ends" },
-  ],
+  examples: {
+    "rnix log": "what the last run has done so far, or did",
+    "rnix log 3 -f": "run 3 so far, then what it does until it ends",
+  },
   notes: ["--json prints one entry per line; docs/ci.md describes them."],
   run(io, flags, [pid]) {
     return withRecordedRun(io, flags.record, pid, async (wire, of) => {

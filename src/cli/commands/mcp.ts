@@ -17,7 +17,7 @@ const list = defineCommand({
   about: "List the MCP servers that this project and you have; starts none",
   lists: true,
   flags: { json },
-  examples: [{ line: "rnix mcp list", about: "their files, and which of them wait for rnix trust" }],
+  examples: { "rnix mcp list": "their files, and which of them wait for rnix trust" },
   notes: [
     "STATE is trusted, withheld (until rnix trust), unused (a nearer file has a server of this name) or malformed.",
   ],
@@ -43,7 +43,7 @@ const logs = defineCommand({
   about: "Print the end of what an MCP server printed outside the protocol",
   args: [{ name: "NAME", about: "of the server; rnix mcp list prints them" }],
   flags: { lines: count(`how many lines; ${LINES} by default`, "N", { short: "n" }) },
-  examples: [{ line: "rnix mcp logs github -n 20", about: "also after its end" }],
+  examples: { "rnix mcp logs github -n 20": "also after its end" },
   notes: [
     "Each line has the time, the process that logged it and the project. Servers of one name in several projects share the log. It is for a person: inside a run it is refused.",
   ],
@@ -61,13 +61,12 @@ const logs = defineCommand({
 
 export default defineCommand({
   about: "List the MCP servers of this project and yours, add, remove or try one, or print its log",
-  flags: {},
-  examples: [
-    { line: "rnix mcp list", about: "where each comes from, and whether it is trusted" },
-    { line: "rnix mcp add docs https://example.com/mcp", about: "writes it into your mcp.yaml" },
-    { line: "rnix mcp test github", about: "whether it starts, and what it has" },
-    { line: "rnix mcp logs github", about: "what it has printed" },
-    { line: "rnix mcp serve", about: "offers Rnix itself to another MCP client" },
-  ],
+  examples: {
+    "rnix mcp list": "where each comes from, and whether it is trusted",
+    "rnix mcp add docs https://example.com/mcp": "writes it into your mcp.yaml",
+    "rnix mcp test github": "whether it starts, and what it has",
+    "rnix mcp logs github": "what it has printed",
+    "rnix mcp serve": "offers Rnix itself to another MCP client",
+  },
   subcommands: { list, add, remove, login, logout, test, logs, serve },
 });

@@ -22,10 +22,10 @@ export default defineCommand({
     ),
     json,
   },
-  examples: [
-    { line: "rnix models", about: "the models of every provider that can be used here" },
-    { line: "rnix models --provider anthropic", about: "the models of one provider" },
-  ],
+  examples: {
+    "rnix models": "the models of every provider that can be used here",
+    "rnix models --provider anthropic": "the models of one provider",
+  },
   notes: [
     "Services with a key are asked for their own list. Without an answer, the models are those of the table of known models (docs/providers.md) and of providers.yaml.",
     "Prices are in USD per million tokens. The cost of a run and its share of the context window are computed from the same figures.",

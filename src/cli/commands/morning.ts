@@ -18,13 +18,11 @@ export default defineCommand({
     markdown: bool("print it as Markdown, for a mail or a message"),
     json,
   },
-  examples: [
-    { line: "rnix morning", about: "what ran in all projects, and what waits for you" },
-    {
-      line: "rnix morning --since 7d --markdown > week.md",
-      about: "the last seven days as Markdown, for a mail or a message",
-    },
-  ],
+  examples: {
+    "rnix morning": "what ran in all projects, and what waits for you",
+    "rnix morning --since 7d --markdown > week.md":
+      "the last seven days as Markdown, for a mail or a message",
+  },
   notes: [
     "A job can send it: let its agent call rnix morning --markdown, with --allow 'Bash(rnix morning*)' and --deliver.",
   ],

@@ -8,8 +8,7 @@ import { RUN_ARGUMENT } from "../processes/target.ts";
 export default defineCommand({
   about: "Pause processes and everything they have spawned, before their next step",
   args: [{ ...RUN_ARGUMENT, many: true }],
-  flags: {},
-  examples: [{ line: "rnix pause 3", about: "it waits, and spends nothing, until rnix continue 3" }],
+  examples: { "rnix pause 3": "it waits, and spends nothing, until rnix continue 3" },
   notes: ["Paused time counts towards no limit."],
   run: (io, _flags, pids) => signalProcesses(io, pids, SIGPAUSE, { tree: true }),
 });

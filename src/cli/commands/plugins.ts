@@ -21,12 +21,7 @@ const check = defineCommand({
     yes: bool("with --run: do not ask; required without a terminal"),
     json,
   },
-  examples: [
-    {
-      line: "rnix plugins check plugins/jira.ts",
-      about: "its devices and tools, or what is wrong and where",
-    },
-  ],
+  examples: { "rnix plugins check plugins/jira.ts": "its devices and tools, or what is wrong and where" },
   notes: [
     "Loading runs the plugin's code with your rights. A plugin that is not trusted is read but not loaded, unless you give --run. This command is refused inside a run.",
   ],
@@ -56,10 +51,7 @@ async function maySay(io: Io, path: string, yes: boolean): Promise<boolean> {
 const create = defineCommand({
   about: "Write a working plugin template, and the types for your editor",
   args: [{ name: "NAME", about: "lowercase letters, digits and hyphens, such as jira" }],
-  flags: {},
-  examples: [
-    { line: "rnix plugins new jira", about: "writes .rnix/plugins/jira.ts with a device and a tool" },
-  ],
+  examples: { "rnix plugins new jira": "writes .rnix/plugins/jira.ts with a device and a tool" },
   files: (io, [name = ""]) => inSettingsFolder(io, `plugins/${name}.ts`, ...TYPES_FOR_EDITORS),
   async run(io, _flags, [name = ""]) {
     const [{ projectOf, stockPlugins }, { newPlugin, toolOf }] = await Promise.all([
@@ -82,11 +74,11 @@ export default defineCommand({
   about: "List the plugins that a run loads here, where they come from, and why any failed",
   lists: true,
   flags: { json },
-  examples: [
-    { line: "rnix plugins", about: "stock ones, yours and the project's" },
-    { line: "rnix plugins new jira", about: "a working template with types" },
-    { line: "rnix plugins check plugins/jira.ts", about: "whether it will load" },
-  ],
+  examples: {
+    "rnix plugins": "stock ones, yours and the project's",
+    "rnix plugins new jira": "a working template with types",
+    "rnix plugins check plugins/jira.ts": "whether it will load",
+  },
   subcommands: { check, new: create },
   run: (io, flags) =>
     withWire(io, async (wire) => {

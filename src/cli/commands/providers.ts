@@ -16,13 +16,10 @@ export default defineCommand({
   about: "List the model providers, and which one a run uses here and why",
   lists: true,
   flags: { probe: bool("send a request to each usable provider; this may cost a few tokens"), json },
-  examples: [
-    {
-      line: "rnix providers",
-      about: "what was found: keys in the environment and providers.yaml",
-    },
-    { line: "rnix providers --probe", about: "sends a request to each usable one, to see whether it works" },
-  ],
+  examples: {
+    "rnix providers": "what was found: keys in the environment and providers.yaml",
+    "rnix providers --probe": "sends a request to each usable one, to see whether it works",
+  },
   run: (io, flags) =>
     withWire(io, async (wire) => {
       const asked = { ...project(io), probe: flags.probe };

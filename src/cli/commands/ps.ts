@@ -44,11 +44,11 @@ export default defineCommand({
     limit: count("only the newest ones, at most this many", "N"),
     json,
   },
-  examples: [
-    { line: "rnix ps", about: "what runs in this project" },
-    { line: "rnix ps -a --state failed --since 2d", about: "what failed in the last two days" },
-    { line: "rnix ps -a --json", about: "every recorded process, as an array of objects" },
-  ],
+  examples: {
+    "rnix ps": "what runs in this project",
+    "rnix ps -a --state failed --since 2d": "what failed in the last two days",
+    "rnix ps -a --json": "every recorded process, as an array of objects",
+  },
   notes: [
     "DOING is what a live run does now, what a suspended one waits for, and how an ended one ended. A suspended run is listed without -a if it resumes by itself. INTENT of a conversation is the name that /name gave it, if any; --json has its first message.",
     "On a narrow terminal, columns are left out and truncated; in a pipe, and with --json, nothing is. --json has `status`, as STATE, and the kernel's `state`, where `dead` is any end.",

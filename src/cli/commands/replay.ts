@@ -46,20 +46,11 @@ export default defineCommand({
     json,
     quiet,
   },
-  examples: [
-    {
-      line: "rnix replay 01975a2e",
-      about: "exits 0 if today's agent does the same, 1 if it differs",
-    },
-    {
-      line: "rnix replay 01975a2e --export tests/fix.yaml",
-      about: "a script, to keep beside the agent and edit",
-    },
-    {
-      line: "rnix replay tests/fix.yaml --cwd fixtures/broken",
-      about: "a test of the agent that calls no model",
-    },
-  ],
+  examples: {
+    "rnix replay 01975a2e": "exits 0 if today's agent does the same, 1 if it differs",
+    "rnix replay 01975a2e --export tests/fix.yaml": "a script, to keep beside the agent and edit",
+    "rnix replay tests/fix.yaml --cwd fixtures/broken": "a test of the agent that calls no model",
+  },
   notes: [
     "No model is called: the answers come from the record. Tools are executed for real, with the agent's rights of today. Use a copy of the project if the run changes important files.",
     "The run ends at the first call whose result differs, because the model's answer to it is unknown. Both results are shown.",

@@ -53,18 +53,13 @@ export default defineCommand({
     ...RECORD_TO,
     ...FOLLOW_FLAGS,
   },
-  examples: [
-    {
-      line: "rnix resume 01975a2e",
-      about: "continues where it stopped: after Ctrl-C, a daemon stop or a kill -9",
-    },
-    { line: 'rnix resume "now do the same for the tests"', about: "continues the last run" },
-    { line: "rnix resume 01975a2e --budget 200000", about: "gives more budget to a run that has used it up" },
-    {
-      line: 'rnix resume 01975a2e --fork --from-step 4 "try it without the cache"',
-      about: "tries another way from step 4; the original run stays",
-    },
-  ],
+  examples: {
+    "rnix resume 01975a2e": "continues where it stopped: after Ctrl-C, a daemon stop or a kill -9",
+    'rnix resume "now do the same for the tests"': "continues the last run",
+    "rnix resume 01975a2e --budget 200000": "gives more budget to a run that has used it up",
+    'rnix resume 01975a2e --fork --from-step 4 "try it without the cache"':
+      "tries another way from step 4; the original run stays",
+  },
   notes: [
     "A file or pipe on stdin is the message, or is attached to INPUT, to its end. A pipe that sends nothing for stdin_wait (10s) is left, with a note.",
     "The run keeps its UUID, conversation, project, rights, checks and limits, and what it has used still counts. It gets a new PID.",

@@ -17,17 +17,12 @@ export default defineCommand({
     ),
     "base-url": text("the address of a server with OpenAI's protocol, for a provider of a new name", "URL"),
   },
-  examples: [
-    { line: "rnix setup", about: "asks, tries what you chose, then writes it; Ctrl-C changes nothing" },
-    {
-      line: "rnix setup --provider anthropic --key-from-env MY_KEY --model claude-opus-5",
-      about: "without a terminal",
-    },
-    {
-      line: "rnix setup --provider work --base-url https://llm.example.com/v1 --key-command 'pass show llm' --model m",
-      about: "a server of your own",
-    },
-  ],
+  examples: {
+    "rnix setup": "asks, tries what you chose, then writes it; Ctrl-C changes nothing",
+    "rnix setup --provider anthropic --key-from-env MY_KEY --model claude-opus-5": "without a terminal",
+    "rnix setup --provider work --base-url https://llm.example.com/v1 --key-command 'pass show llm' --model m":
+      "a server of your own",
+  },
   notes: [
     "The key goes to ~/.config/rnix/env (mode 0600), the rest to ~/.config/rnix/providers.yaml. Comments and other entries of both files stay.",
     "Trying a model sends it one word, which costs a fraction of a cent. Nothing is written before it has answered, unless you say so.",

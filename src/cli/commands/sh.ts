@@ -45,14 +45,12 @@ export default defineCommand({
   ],
   passes: true,
   flags: FLAGS,
-  examples: [
-    {
-      line: `rnix sh -c 'spawn "find flaky tests" | spawn "fix each"'`,
-      about: "the answer of one agent is the input of the next",
-    },
-    { line: "rnix sh ./nightly.sh src", about: "a script; #!/usr/bin/env -S rnix sh makes it a command" },
-    { line: "rnix sh", about: "a session with history and completion" },
-  ],
+  examples: {
+    [`rnix sh -c 'spawn "find flaky tests" | spawn "fix each"'`]:
+      "the answer of one agent is the input of the next",
+    "rnix sh ./nightly.sh src": "a script; #!/usr/bin/env -S rnix sh makes it a command",
+    "rnix sh": "a session with history and completion",
+  },
   notes: [
     "Commands of the kernel: spawn, wait, send, recall, call, ps, kill, cat of /proc and /dev. Any other word is a program, run by Bash under the rights of the run.",
     "Ctrl-C suspends the script; after that, or a kill -9, rnix resume PID runs no finished command twice.",

@@ -20,10 +20,10 @@ export default defineCommand({
   about: "Print everything about one process: identity, rights, budgets, mounts, open files, verdict",
   args: [RUN_ARGUMENT],
   flags: { json, ...RECORD_FROM },
-  examples: [
-    { line: "rnix show 3", about: "live, or from its record" },
-    { line: "rnix show 0199 --json", about: "by the beginning of its UUID, as one object" },
-  ],
+  examples: {
+    "rnix show 3": "live, or from its record",
+    "rnix show 0199 --json": "by the beginning of its UUID, as one object",
+  },
   run(io, flags, [pid]) {
     return withRecordedRun(io, flags.record, pid, async (wire, of) => {
       const detail = await wire.request("show", of);

@@ -13,8 +13,7 @@ import { print } from "../output/print.ts";
 const create = defineCommand({
   about: "Write a SKILL.md to fill in",
   args: [{ name: "NAME", about: "lowercase letters, digits and hyphens, such as release-notes" }],
-  flags: {},
-  examples: [{ line: "rnix skills new release-notes", about: "writes .rnix/skills/release-notes/SKILL.md" }],
+  examples: { "rnix skills new release-notes": "writes .rnix/skills/release-notes/SKILL.md" },
   files: (io, [name = ""]) => inSettingsFolder(io, `skills/${name}/SKILL.md`),
   async run(io, _flags, [name = ""]) {
     const [{ projectOf, stockSkills }, { newSkill }] = await Promise.all([
@@ -37,11 +36,11 @@ export default defineCommand({
   about: "List the skills that agents can use here, or check your own",
   lists: true,
   flags: { json },
-  examples: [
-    { line: "rnix skills", about: "the project's, yours and the stock ones" },
-    { line: "rnix skills new release-notes", about: "a SKILL.md to fill in" },
-    { line: "rnix skills check .rnix/skills", about: "checks the format of every skill in a folder" },
-  ],
+  examples: {
+    "rnix skills": "the project's, yours and the stock ones",
+    "rnix skills new release-notes": "a SKILL.md to fill in",
+    "rnix skills check .rnix/skills": "checks the format of every skill in a folder",
+  },
   run: (io, flags) =>
     withWire(io, async (wire) => {
       const { skills, diagnostics } = await wire.request("list_skills", project(io));
@@ -69,9 +68,7 @@ export default defineCommand({
         "Check a skill's folder, or a folder of skills; exit 1 when something is wrong. Warns of unknown keys",
       args: [{ name: "DIR", about: "the folder; the current one by default", optional: true, file: true }],
       flags: { json },
-      examples: [
-        { line: "rnix skills check skills/release-notes", about: "names what is wrong, with file and line" },
-      ],
+      examples: { "rnix skills check skills/release-notes": "names what is wrong, with file and line" },
       files: (_io, [dir = "."]) => ({ read: [dir] }),
       async run(io, flags, [dir = "."]) {
         const { checkSkills } = await import("../../server/offline-commands.ts");

@@ -44,28 +44,16 @@ export default defineCommand({
     ...RECORD_TO,
     ...FOLLOW_FLAGS,
   },
-  examples: [
-    {
-      line: 'rnix spawn "explain what this project does"',
-      about: "the answer on stdout, the steps on stderr",
-    },
-    {
-      line: 'rnix spawn "fix the failing test" --check "npm test" --timeout 10m',
-      about: "exits 0 only when the tests pass at the end",
-    },
-    {
-      line: 'git diff | rnix spawn "review this change" --allow Read,Grep',
-      about: "stdin is attached",
-    },
-    {
-      line: 'rnix spawn --base origin/main --untrusted body.md "review this pull request"',
-      about: "in a checkout that is not trusted: definitions come from main",
-    },
-    {
-      line: 'rnix spawn --no-daemon --output json "triage the new issues" > receipt.json',
-      about: "for CI: one JSON object, and its exit_code as the exit code",
-    },
-  ],
+  examples: {
+    'rnix spawn "explain what this project does"': "the answer on stdout, the steps on stderr",
+    'rnix spawn "fix the failing test" --check "npm test" --timeout 10m':
+      "exits 0 only when the tests pass at the end",
+    'git diff | rnix spawn "review this change" --allow Read,Grep': "stdin is attached",
+    'rnix spawn --base origin/main --untrusted body.md "review this pull request"':
+      "in a checkout that is not trusted: definitions come from main",
+    'rnix spawn --no-daemon --output json "triage the new issues" > receipt.json':
+      "for CI: one JSON object, and its exit_code as the exit code",
+  },
   notes: [
     "Exit codes: 0 done and checked, 1 an error, 2 the budget was used up, 64 wrong usage, 69 no provider or no daemon, 75 suspended, 130, 137, 143 killed.",
     "Ctrl-C suspends the run; a second Ctrl-C kills it. If the command itself is killed, the run continues in the daemon.",

@@ -26,11 +26,11 @@ export default defineCommand({
     ...RECORD_FROM,
     prompt: bool("print what the model was sent for step N: system prompt, tools, messages"),
   },
-  examples: [
-    { line: "rnix steps", about: "one line for each step of the last run" },
-    { line: "rnix steps 3 2", about: "step 2: messages, tool calls with their input and result" },
-    { line: "rnix steps 3 2 --prompt", about: "the whole prompt that step 2 answers, as it was sent" },
-  ],
+  examples: {
+    "rnix steps": "one line for each step of the last run",
+    "rnix steps 3 2": "step 2: messages, tool calls with their input and result",
+    "rnix steps 3 2 --prompt": "the whole prompt that step 2 answers, as it was sent",
+  },
   run(io, flags, [pid, n]) {
     const step = n === undefined ? undefined : stepNumber(n);
     if (flags.prompt && step === undefined)

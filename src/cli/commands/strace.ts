@@ -16,10 +16,10 @@ export default defineCommand({
   about: "Print a process's syscalls, live or from its record",
   args: [{ ...RUN_ARGUMENT, about: `${RUN_ARGUMENT.about}; 0 is the kernel itself` }],
   flags: { json: jsonLines, ...RECORD_FROM },
-  examples: [
-    { line: "rnix strace 3", about: "every syscall as it is made, until the process ends" },
-    { line: "rnix strace 3 --json", about: "one event per line" },
-  ],
+  examples: {
+    "rnix strace 3": "every syscall as it is made, until the process ends",
+    "rnix strace 3 --json": "one event per line",
+  },
   notes: [
     "For a running process, it prints new syscalls; for an ended one, all recorded syscalls.",
     "PID 0 makes the syscalls that belong to no process or to an ended one; the latest of them stay in memory.",

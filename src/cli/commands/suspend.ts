@@ -17,10 +17,10 @@ export default defineCommand({
     "until-message": bool("resume it when another process sends it a message"),
     json,
   },
-  examples: [
-    { line: "rnix suspend 3", about: "stops its tools; prints its UUID for rnix resume" },
-    { line: "rnix suspend 3 --for 2h", about: "the daemon resumes it in two hours" },
-  ],
+  examples: {
+    "rnix suspend 3": "stops its tools; prints its UUID for rnix resume",
+    "rnix suspend 3 --for 2h": "the daemon resumes it in two hours",
+  },
   notes: ["If the run is already suspended and would resume by itself, it now waits for rnix resume."],
   run(io, flags, [pid]) {
     if (flags.for !== undefined && flags["until-message"]) {

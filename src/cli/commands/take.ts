@@ -16,11 +16,11 @@ export default defineCommand({
   about: "Take what an agent changed in its worktree into the project",
   args: [RUN_ARGUMENT, CHANGED_FILES],
   flags: { "dry-run": bool("print what would be taken, and change nothing"), json },
-  examples: [
-    { line: "rnix diff 4", about: "what the agent changed" },
-    { line: "rnix take 4", about: "all of it; a file that conflicts is named and left as it is" },
-    { line: "rnix take 4 src/a.ts", about: "one file" },
-  ],
+  examples: {
+    "rnix diff 4": "what the agent changed",
+    "rnix take 4": "all of it; a file that conflicts is named and left as it is",
+    "rnix take 4 src/a.ts": "one file",
+  },
   notes: ["Exit code 1: a file conflicts. The changes stay in the record of the run."],
   async run(io, flags, args) {
     await refuseInsideRun(io, "take");

@@ -35,13 +35,10 @@ export default defineCommand({
     keep: bool("keep the folder of each case, and print it"),
     json,
   },
-  examples: [
-    { line: "rnix test tests/agents", about: "exits 0 if all cases end as recorded, 1 if one differs" },
-    {
-      line: "rnix test tests/agents --junit report.xml --trust",
-      about: "in a pipeline, with a report that it can show",
-    },
-  ],
+  examples: {
+    "rnix test tests/agents": "exits 0 if all cases end as recorded, 1 if one differs",
+    "rnix test tests/agents --junit report.xml --trust": "in a pipeline, with a report that it can show",
+  },
   notes: [
     "A case is a folder with script.yaml (a replay script with its intent and its outcome), files/ (the project at the start) and expected/ (files as they must be at the end). It is played in a temporary copy, with real tools. `rnix replay UUID --export FILE` writes the script of a recorded run.",
     "Exit codes: 0 all passed, 1 a case differs or can't be played, 64 no case found.",

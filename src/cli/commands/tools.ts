@@ -16,13 +16,11 @@ export default defineCommand({
   about: "List the tools a run has here, with their devices and plugins",
   lists: true,
   flags: { agent: text("show what this agent may use", "NAME"), json },
-  examples: [
-    { line: "rnix tools", about: "everything that is loaded, without MCP servers" },
-    {
-      line: "rnix tools --agent code-analyst",
-      about: "what that agent may use, and what its first request shows; its MCP servers are started",
-    },
-  ],
+  examples: {
+    "rnix tools": "everything that is loaded, without MCP servers",
+    "rnix tools --agent code-analyst":
+      "what that agent may use, and what its first request shows; its MCP servers are started",
+  },
   run: (io, flags) =>
     withWire(io, async (wire) => {
       const request = { ...project(io), agent: flags.agent };

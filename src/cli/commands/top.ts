@@ -17,11 +17,11 @@ export default defineCommand({
     once: bool("print a table once; always so without a terminal, with TERM=dumb and with CI"),
     json,
   },
-  examples: [
-    { line: "rnix top", about: "? lists the keys, q leaves it; the runs continue" },
-    { line: "rnix top --sort cost --filter nightly", about: "what the nightly jobs cost" },
-    { line: "rnix top --once", about: "the same as a table, for a pipe" },
-  ],
+  examples: {
+    "rnix top": "? lists the keys, q leaves it; the runs continue",
+    "rnix top --sort cost --filter nightly": "what the nightly jobs cost",
+    "rnix top --once": "the same as a table, for a pipe",
+  },
   notes: [
     "It shows the runs of all projects, and the newest of those that have ended. It is for a person: inside a run it is refused.",
   ],

@@ -23,12 +23,12 @@ export default defineCommand({
     "ask-again": list("remove a rule of always in this project; RULE is as --show prints it", "RULE"),
     json,
   },
-  examples: [
-    { line: "rnix trust --show", about: "what would be trusted" },
-    { line: "rnix trust", about: "shows it, then asks" },
-    { line: "rnix trust --ask-again 'Bash(npm test *)'", about: "these calls are asked for again" },
-    { line: "rnix trust --follow --yes", about: "your own project: no question after every edit" },
-  ],
+  examples: {
+    "rnix trust --show": "what would be trusted",
+    "rnix trust": "shows it, then asks",
+    "rnix trust --ask-again 'Bash(npm test *)'": "these calls are asked for again",
+    "rnix trust --follow --yes": "your own project: no question after every edit",
+  },
   notes: [
     "Trust applies to content: when a trusted file changes, its part is left out until you trust it again. In an untrusted project, runs work without these parts and list them.",
     "Trust in a command includes the project files that it names, and the scripts of package.json if it runs npm, pnpm, yarn or bun. It does not include what those programs read or import.",

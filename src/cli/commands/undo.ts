@@ -24,13 +24,13 @@ export default defineCommand({
     force: bool("overwrite the named files even if they were changed since"),
     json,
   },
-  examples: [
-    { line: "rnix undo 3 --dry-run", about: "what would be restored, removed and created again" },
-    { line: "rnix undo 3", about: "all changes of the run" },
-    { line: "rnix undo 3 src/a.ts", about: "the changes of one file" },
-    { line: "rnix undo 3 --to-step 4", about: "keep what the first four steps changed" },
-    { line: "rnix undo 3 --redo", about: "the last undo was a mistake" },
-  ],
+  examples: {
+    "rnix undo 3 --dry-run": "what would be restored, removed and created again",
+    "rnix undo 3": "all changes of the run",
+    "rnix undo 3 src/a.ts": "the changes of one file",
+    "rnix undo 3 --to-step 4": "keep what the first four steps changed",
+    "rnix undo 3 --redo": "the last undo was a mistake",
+  },
   notes: [
     "A file that was changed since is left alone and named, the others are taken back, and the exit code is 1.",
     "Index, commits and branches of git, ignored files and submodules are not touched. What commands did beside the files of the project is not undone.",

@@ -14,7 +14,7 @@ const stop = defineCommand({
   about: "End a background unit: TERM, then KILL after the grace",
   args: [ID],
   flags: { json },
-  examples: [{ line: "rnix units stop b0k3x9q2a", about: "its agent reads that it was killed" }],
+  examples: { "rnix units stop b0k3x9q2a": "its agent reads that it was killed" },
   run: (io, flags, [id = ""]) =>
     withWire(io, async (wire) => {
       const answer = await wire.request("stop_unit", { id });
@@ -26,9 +26,7 @@ const output = defineCommand({
   about: "Print the newest output of a background unit",
   args: [ID],
   flags: { json },
-  examples: [
-    { line: "rnix units output b0k3x9q2a", about: "also of one that has ended, and of an ended run" },
-  ],
+  examples: { "rnix units output b0k3x9q2a": "also of one that has ended, and of an ended run" },
   run: (io, flags, [id = ""]) =>
     withWire(io, async (wire) => {
       const answer = await wire.request("unit_output", { id });
@@ -40,11 +38,11 @@ export default defineCommand({
   about: "List the background units of live processes",
   lists: true,
   flags: { "all-projects": bool("list every project"), json },
-  examples: [
-    { line: "rnix units", about: "what runs beside the agents of this project" },
-    { line: "rnix units stop b0k3x9q2a", about: "ends one" },
-    { line: "rnix units output b0k3x9q2a", about: "what it has printed" },
-  ],
+  examples: {
+    "rnix units": "what runs beside the agents of this project",
+    "rnix units stop b0k3x9q2a": "ends one",
+    "rnix units output b0k3x9q2a": "what it has printed",
+  },
   notes: ["rnix show PID lists those that have ended, too."],
   subcommands: { stop, output },
   async run(io, flags) {

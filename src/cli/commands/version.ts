@@ -8,7 +8,7 @@ import { json } from "../flags.ts";
 export default defineCommand({
   about: "Print the version",
   flags: { json },
-  examples: [{ line: "rnix version", about: "the version and the commit it was built from" }],
+  examples: { "rnix version": "the version and the commit it was built from" },
   async run(io, flags) {
     io.stdout.write(
       flags.json ? `${JSON.stringify({ version, build: commit })}\n` : `rnix ${version} (${commit})\n`,

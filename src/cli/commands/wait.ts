@@ -15,10 +15,10 @@ export default defineCommand({
   about: "Wait for a process to end, print its answer and exit with its code",
   args: [RUN_ARGUMENT],
   flags: { timeout: duration("give up after this time, with exit 1; the process goes on"), json },
-  examples: [
-    { line: "rnix wait 3", about: "blocks until process 3 has ended" },
-    { line: "rnix wait 3 --timeout 5m --json", about: "its receipt, or exit 1 after five minutes" },
-  ],
+  examples: {
+    "rnix wait 3": "blocks until process 3 has ended",
+    "rnix wait 3 --timeout 5m --json": "its receipt, or exit 1 after five minutes",
+  },
   notes: ["A suspended process answers at once, with exit 75."],
   run(io, flags, [pid]) {
     const wait = async (wire: Wire, of: Target): Promise<number> => {

@@ -107,16 +107,10 @@ const run = defineCommand({
     { name: "NAME|FILE", about: "a saved workflow, or the file of one, such as ./review.js", file: true },
   ],
   flags: { args: text("a JSON value that the script has as `args`", "JSON"), ...WORKFLOW_FLAGS },
-  examples: [
-    {
-      line: 'rnix workflow run review --args \'{"base": "main"}\'',
-      about: "a saved workflow of the project",
-    },
-    {
-      line: "rnix workflow run ./audit.js --max-cost 2 --detach",
-      about: "one budget over all of its agents",
-    },
-  ],
+  examples: {
+    'rnix workflow run review --args \'{"base": "main"}\'': "a saved workflow of the project",
+    "rnix workflow run ./audit.js --max-cost 2 --detach": "one budget over all of its agents",
+  },
   notes: [
     "After a kill -9, a stop or Ctrl-C, rnix workflow resume runs no agent twice: each finished one is found again by its prompt and options.",
   ],
@@ -138,7 +132,7 @@ const list = defineCommand({
   about: "List the saved workflows of this project and yours",
   lists: true,
   flags: { json },
-  examples: [{ line: "rnix workflow list", about: "their files, and which of them wait for rnix trust" }],
+  examples: { "rnix workflow list": "their files, and which of them wait for rnix trust" },
   notes: [
     "They are files in .rnix/workflows and .claude/workflows of the project, in workflows beside your settings, and in ~/.claude/workflows.",
     "STATE is trusted, withheld (until rnix trust) or unused (a nearer file has its name).",
@@ -166,7 +160,7 @@ const show = defineCommand({
   about: "Show a workflow's run: its agents by phase, how each ended, and what it used",
   args: [RUN],
   flags: { json },
-  examples: [{ line: "rnix workflow show 01975a2e", about: "live or ended" }],
+  examples: { "rnix workflow show 01975a2e": "live or ended" },
   run: (io, flags, [id = ""]) =>
     withWire(io, async (wire) => {
       const answer = await wire.request("show_workflow", target(io, id));
@@ -179,17 +173,16 @@ const show = defineCommand({
 const resume = {
   ...resumeRun,
   about: "Resume a workflow: what has ended is found again, and an agent that failed is asked again",
-  examples: [{ line: "rnix workflow resume 01975a2e", about: "the same as rnix resume" }],
+  examples: { "rnix workflow resume 01975a2e": "the same as rnix resume" },
 } as const;
 
 export default defineCommand({
   about: "Run scripts that start agents, and list, show or resume them",
-  flags: {},
-  examples: [
-    { line: "rnix workflow run review", about: "runs a saved workflow" },
-    { line: "rnix workflow list", about: "the saved ones" },
-    { line: "rnix workflow show 01975a2e", about: "its agents by phase" },
-  ],
+  examples: {
+    "rnix workflow run review": "runs a saved workflow",
+    "rnix workflow list": "the saved ones",
+    "rnix workflow show 01975a2e": "its agents by phase",
+  },
   subcommands: { run, list, show, resume },
 });
 

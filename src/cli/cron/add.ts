@@ -270,20 +270,14 @@ export const add = defineCommand({
     { name: "INTENT", about: "what each run should do", optional: true, sentence: true },
   ],
   flags: { ...JOB_FLAGS, json },
-  examples: [
-    {
-      line: `rnix cron add '0 3 * * 1-5' "update the dependencies" --name nightly --check "npm test" --max-cost 2`,
-      about: "at 3 in the night before each working day; the check decides whether it succeeded",
-    },
-    {
-      line: `rnix cron add '@every 15m' "answer the new issues" --if 'gh issue list --label new | grep .' --if-input`,
-      about: "a time without a new issue costs nothing; the list is the run's input",
-    },
-    {
-      line: `rnix cron add --on-change 'docs/**' "check the links" --deliver ./links.md --deliver-when on-change`,
-      about: "when the files have been unchanged for 2s; the file has the last answer that differs",
-    },
-  ],
+  examples: {
+    [`rnix cron add '0 3 * * 1-5' "update the dependencies" --name nightly --check "npm test" --max-cost 2`]:
+      "at 3 in the night before each working day; the check decides whether it succeeded",
+    [`rnix cron add '@every 15m' "answer the new issues" --if 'gh issue list --label new | grep .' --if-input`]:
+      "a time without a new issue costs nothing; the list is the run's input",
+    [`rnix cron add --on-change 'docs/**' "check the links" --deliver ./links.md --deliver-when on-change`]:
+      "when the files have been unchanged for 2s; the file has the last answer that differs",
+  },
   notes: [
     "SCHEDULE is minute, hour, day of month, month, day of week. If both day fields are set, it runs when either matches; + before the day of week requires both.",
     "Where clocks go forward, a job at a fixed time in the gap runs once at its end; where they go back, once, at the first of the two times. Wildcards follow the clock.",

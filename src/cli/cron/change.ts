@@ -22,7 +22,7 @@ function change(
     about,
     args: [{ ...JOB_ARGUMENT, many: true }],
     flags: { json },
-    examples: [{ line: `rnix cron ${word} nightly`, about: example }],
+    examples: { [`rnix cron ${word} nightly`]: example },
     notes,
     async run(io, flags, names) {
       const jobs: JobInfo[] = [];
@@ -62,9 +62,7 @@ export const run = defineCommand({
   about: "Run a job once now, beside its times",
   args: [JOB_ARGUMENT],
   flags: { json },
-  examples: [
-    { line: "rnix cron run nightly", about: "prints the run's UUID; its policies and budgets apply" },
-  ],
+  examples: { "rnix cron run nightly": "prints the run's UUID; its policies and budgets apply" },
   async run(io, flags, [name]) {
     const row = await cronCall<LedgerRow>(io, "run", { name });
     if (flags.json) io.stdout.write(jsonText(row));

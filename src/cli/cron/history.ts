@@ -19,10 +19,10 @@ export const history = defineCommand({
     "all-projects": bool("the jobs of all projects"),
     json,
   },
-  examples: [
-    { line: "rnix cron history nightly", about: "a mark and a line for each time" },
-    { line: "rnix cron history nightly --json", about: "the rows as one array, newest last" },
-  ],
+  examples: {
+    "rnix cron history nightly": "a mark and a line for each time",
+    "rnix cron history nightly --json": "the rows as one array, newest last",
+  },
   async run(io, flags, [name]) {
     const since_ms =
       flags.since === undefined ? undefined : Date.now() - parseDuration(flags.since, MAX_AGE_MS);

@@ -11,10 +11,10 @@ export const install = defineCommand({
     yes: bool("write it without a question", { short: "y" }),
     json,
   },
-  examples: [
-    { line: "rnix cron install", about: "shows a systemd user unit or a launchd agent, asks, and starts it" },
-    { line: "rnix cron install --print", about: "prints the unit and writes nothing" },
-  ],
+  examples: {
+    "rnix cron install": "shows a systemd user unit or a launchd agent, asks, and starts it",
+    "rnix cron install --print": "prints the unit and writes nothing",
+  },
   notes: [
     "A running daemon hands its runs over to the service's. After an update of rnix at another path, install again.",
     "Without lingering, systemd starts a user's services at the first login: loginctl enable-linger.",
@@ -28,8 +28,7 @@ export const install = defineCommand({
 
 export const uninstall = defineCommand({
   about: "Remove the service of rnix cron install; jobs stay",
-  flags: {},
-  examples: [{ line: "rnix cron uninstall", about: "a running daemon continues until rnix daemon stop" }],
+  examples: { "rnix cron uninstall": "a running daemon continues until rnix daemon stop" },
   async run(io) {
     await refuseInsideRun(io, "cron uninstall");
     const { uninstallService } = await import("./install-service.ts");

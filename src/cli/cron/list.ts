@@ -20,10 +20,10 @@ export const LIST_FLAGS = { "all-projects": bool("the jobs of all projects"), js
 export const list = defineCommand({
   about: "List the jobs: state, next time, how the last run ended",
   flags: LIST_FLAGS,
-  examples: [
-    { line: "rnix cron list", about: "the jobs of this project; below it, why a job is paused or blocked" },
-    { line: "rnix cron list --all-projects --json", about: "the jobs of all projects, for programs" },
-  ],
+  examples: {
+    "rnix cron list": "the jobs of this project; below it, why a job is paused or blocked",
+    "rnix cron list --all-projects --json": "the jobs of all projects, for programs",
+  },
   run: listJobs,
 });
 

@@ -21,10 +21,10 @@ export const next = defineCommand({
     count: count(`how many (default ${SHOWN})`, "N"),
     json,
   },
-  examples: [
-    { line: "rnix cron next nightly", about: "the next five times" },
-    { line: "rnix cron next '30 2 * * *' --tz Europe/Berlin --count 10", about: "tries an expression" },
-  ],
+  examples: {
+    "rnix cron next nightly": "the next five times",
+    "rnix cron next '30 2 * * *' --tz Europe/Berlin --count 10": "tries an expression",
+  },
   async run(io, flags, [given = ""]) {
     const isExpression = /\s|^@/.test(given.trim());
     if (flags.tz !== undefined && !isExpression)

@@ -27,7 +27,7 @@ export const show = defineCommand({
   about: "Show everything about one job: settings, next times, last runs",
   args: [JOB_ARGUMENT],
   flags: { limit: count(`the last N rows (default ${ROWS})`, "N"), json },
-  examples: [{ line: "rnix cron show nightly", about: "the strip has a mark for each of its last times" }],
+  examples: { "rnix cron show nightly": "the strip has a mark for each of its last times" },
   async run(io, flags, [name]) {
     const shown = await cronCall<Shown>(io, "show", { name, limit: flags.limit ?? ROWS });
     return print(io, flags, shown, (style) => text(io, shown, style));

@@ -42,8 +42,8 @@ export async function commandHelp(words: string[], command: Command, io: Io): Pr
   const name = words.at(-1) ?? "";
   const parent = { meta: { name: ["rnix", ...words.slice(0, -1)].join(" ") } };
   const usage = await render(definition(name, command), parent, style);
-  const examples = command.examples
-    .map(({ line, about }) => `  ${line}\n${style.dim(wrapped(about, 6, columns))}`)
+  const examples = Object.entries(command.examples)
+    .map(([line, about]) => `  ${line}\n${style.dim(wrapped(about, 6, columns))}`)
     .join("\n");
   const notes = (command.notes ?? []).map((note) => `${wrapped(note, 0, columns)}\n\n`).join("");
   return `${fitted(usage, columns)}${notes}${section("EXAMPLES", examples, style)}`;

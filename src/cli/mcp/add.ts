@@ -23,14 +23,12 @@ export const add = defineCommand({
     project: inProject,
     "no-test": bool("do not start it"),
   },
-  examples: [
-    { line: "rnix mcp add files -- npx -y @modelcontextprotocol/server-filesystem .", about: "a program" },
-    { line: "rnix mcp add docs https://example.com/mcp", about: "a server at an address" },
-    {
-      line: `rnix mcp add gh --env 'GITHUB_TOKEN=\${GITHUB_TOKEN}' -- github-mcp-server stdio`,
-      about: "with a key that stays outside of the file",
-    },
-  ],
+  examples: {
+    "rnix mcp add files -- npx -y @modelcontextprotocol/server-filesystem .": "a program",
+    "rnix mcp add docs https://example.com/mcp": "a server at an address",
+    "rnix mcp add gh --env 'GITHUB_TOKEN=${GITHUB_TOKEN}' -- github-mcp-server stdio":
+      "with a key that stays outside of the file",
+  },
   explainFlag: (flag) =>
     flag === "--transport" ? ": an address is reached by HTTP, a command by stdio" : undefined,
   notes: [
@@ -79,7 +77,7 @@ export const remove = defineCommand({
   about: "Remove an MCP server from your mcp.yaml",
   args: [serverName],
   flags: { project: inProject },
-  examples: [{ line: "rnix mcp remove files", about: "comments and other servers stay" }],
+  examples: { "rnix mcp remove files": "comments and other servers stay" },
   notes: ["It is for a person: inside a run it is refused."],
   async run(io, { project }, [name = ""]) {
     await refuseInsideRun(io, "mcp remove");

@@ -15,7 +15,7 @@ export const login = defineCommand({
   about: "Log in at an MCP server that asks for it: prints an address for your browser, and opens it",
   args,
   flags: { "no-browser": bool("only print the address"), "no-daemon": noDaemon },
-  examples: [{ line: "rnix mcp login docs", about: "after a run or rnix mcp test asked for it" }],
+  examples: { "rnix mcp login docs": "after a run or rnix mcp test asked for it" },
   notes: [
     "The browser returns to a port of this machine. The tokens are for the server's URL only, and are refreshed when they expire.",
     ...notes,
@@ -54,7 +54,7 @@ export const logout = defineCommand({
   about: "Remove the tokens of a login at an MCP server",
   args,
   flags: { "no-daemon": noDaemon },
-  examples: [{ line: "rnix mcp logout docs", about: "the next run needs a login again" }],
+  examples: { "rnix mcp logout docs": "the next run needs a login again" },
   notes: [...notes],
   async run(io, flags, [name = ""]) {
     await refuseInsideRun(io, "mcp logout");

@@ -21,10 +21,10 @@ export const serve = defineCommand({
     ),
     answers: bool("also offer the tool that answers the questions of runs in your name"),
   },
-  examples: [
-    { line: "rnix mcp serve", about: "what the client starts: claude mcp add rnix -- rnix mcp serve" },
-    { line: "rnix mcp serve --http 7433", about: "prints its address and a token" },
-  ],
+  examples: {
+    "rnix mcp serve": "what the client starts: claude mcp add rnix -- rnix mcp serve",
+    "rnix mcp serve --http 7433": "prints its address and a token",
+  },
   notes: [
     `With --http, each request needs the token: that of the variable ${TOKEN}, or a new one, which is printed.`,
     "A run that a client waits for ends when the client cancels the call or leaves. It is for a person: inside a run it is refused.",

@@ -16,7 +16,7 @@ export const test = defineCommand({
     "no-daemon": noDaemon,
     json,
   },
-  examples: [{ line: "rnix mcp test github", about: "its tools, resources and prompts, or why it fails" }],
+  examples: { "rnix mcp test github": "its tools, resources and prompts, or why it fails" },
   notes: ["It is for a person: inside a run it is refused."],
   run: async (io, flags, [name = ""]) => (await testServer(io, name, flags)).code,
 });
