@@ -4,11 +4,11 @@ import { existsSync } from "node:fs";
 import { localZone } from "../../lib/time-zone.ts";
 import { resultOf } from "../../os/user-programs.ts";
 import type { JobInfo } from "../../plugin/index.ts";
-import type { Finding } from "../doctor/finding.ts";
+import { bad, type Finding, note, ok } from "../doctor/finding.ts";
 import { environment, type Io, project, withWire } from "../io.ts";
 import { oneLine, plural } from "../output/format.ts";
 import { cronRequest } from "./call.ts";
-import { type Service, serviceOf } from "./service.ts";
+import { serviceOf } from "./service.ts";
 import { isEnabled, lingers } from "./service-manager.ts";
 import { distance } from "./when.ts";
 
@@ -23,7 +23,7 @@ export async function scheduleFindings(io: Io): Promise<Finding[]> {
   const jobs = await withWire(io, (wire) =>
     cronRequest<JobInfo[]>(wire, project(io), { op: "list", all_projects: true }),
   );
-  if (jobs.length === 0) return [{ name: "schedules", state: "ok", text: "no jobs" }];
+  if (jobs.length === 0) return [ok("schedules", "no jobs")];
   const enabled = jobs.filter(({ state }) => state === "enabled");
   return [
     overview(jobs, enabled),
@@ -32,31 +32,25 @@ export async function scheduleFindings(io: Io): Promise<Finding[]> {
 }
 
 function overview(jobs: readonly JobInfo[], enabled: readonly JobInfo[]): Finding {
-  const name = "schedules";
   const stuck = jobs.filter(({ state }) => state === "blocked" || state === "paused");
   if (stuck.length > 0) {
     const shown = stuck.slice(0, MAX_NAMES).map((job) => {
       return `${job.name} is ${job.state} (${oneLine(job.reason ?? "no reason", REASON_WIDTH)})`;
     });
     const more = stuck.length > MAX_NAMES ? `; and ${stuck.length - MAX_NAMES} more` : "";
-    return {
-      name,
-      state: "bad",
-      text: `${shown.join("; ")}${more}`,
-      advice:
-        "rnix cron list --all-projects shows them; a blocked job runs again when the cause is gone, a paused one after rnix cron enable JOB",
-    };
+    const advice =
+      "rnix cron list --all-projects shows them; a blocked job runs again when the cause is gone, a paused one after rnix cron enable JOB";
+    return bad("schedules", `${shown.join("; ")}${more}`, advice);
   }
   const [next] = enabled
     .filter(({ next_at }) => next_at !== null)
     .toSorted((a, b) => (a.next_at ?? "").localeCompare(b.next_at ?? ""));
   const when = next?.next_at ? `; next ${next.name} ${distance(next.next_at, Date.now())}` : "";
-  return { name, state: "ok", text: `${plural(enabled.length, "job")} of ${jobs.length} enabled${when}` };
+  return ok("schedules", `${plural(enabled.length, "job")} of ${jobs.length} enabled${when}`);
 }
 
 /** A job has no shell: its key comes from the user's file, or from api_key_command. */
 async function keyFinding(io: Io, jobs: readonly JobInfo[]): Promise<Finding> {
-  const name = "keys of jobs";
   const wrong: string[] = [];
   const projects = [...new Set(jobs.map((job) => job.project))].slice(0, MAX_PROJECTS);
   await withWire(io, async (wire) => {
@@ -70,13 +64,10 @@ async function keyFinding(io: Io, jobs: readonly JobInfo[]): Promise<Finding> {
       }
     }
   });
-  if (wrong.length === 0) return { name, state: "ok", text: "found without a shell" };
-  return {
-    name,
-    state: "bad",
-    text: `none for ${wrong.slice(0, MAX_NAMES).join(", ")}${wrong.length > MAX_NAMES ? ", …" : ""}`,
-    advice: "write KEY=… into ~/.config/rnix/env (chmod 600), or set api_key_command in providers.yaml",
-  };
+  if (wrong.length === 0) return ok("keys of jobs", "found without a shell");
+  const text = `none for ${wrong.slice(0, MAX_NAMES).join(", ")}${wrong.length > MAX_NAMES ? ", …" : ""}`;
+  const advice = "write KEY=… into ~/.config/rnix/env (chmod 600), or set api_key_command in providers.yaml";
+  return bad("keys of jobs", text, advice);
 }
 
 /** Where programs and files are found, and no key. */
@@ -88,43 +79,26 @@ function withoutKeys(io: Io): Record<string, string> {
 async function reboot(io: Io): Promise<Finding> {
   const name = "schedules after a reboot";
   const service = serviceOf(io);
-  if (service === null)
-    return { name, state: "note", text: "start rnix daemon start --foreground with your service manager" };
-  if (!existsSync(service.path)) {
-    return { name, state: "bad", text: "nothing starts the daemon", advice: "rnix cron install" };
-  }
-  return installed(io, service, name);
-}
-
-async function installed(io: Io, service: Service, name: string): Promise<Finding> {
+  if (service === null) return note(name, "start rnix daemon start --foreground with your service manager");
   const { path } = service;
+  if (!existsSync(path)) return bad(name, "nothing starts the daemon", "rnix cron install");
   const enabled = await isEnabled(io, service);
-  if (enabled === null) {
-    const text = `${path} is written, but no service manager answers here: it may not start`;
-    return { name, state: "note", text };
-  }
-  if (!enabled) {
-    return { name, state: "bad", text: `${path} is not enabled`, advice: "rnix cron install --yes" };
-  }
-  if (lingers(io) === false) {
-    const text = `${path} starts at your first login, not with the machine`;
-    return { name, state: "bad", text, advice: "loginctl enable-linger" };
-  }
-  return { name, state: "ok", text: path };
+  if (enabled === null)
+    return note(name, `${path} is written, but no service manager answers here: it may not start`);
+  if (!enabled) return bad(name, `${path} is not enabled`, "rnix cron install --yes");
+  if (lingers(io) !== false) return ok(name, path);
+  return bad(name, `${path} starts at your first login, not with the machine`, "loginctl enable-linger");
 }
 
 async function clock(io: Io): Promise<Finding> {
-  const name = "clock";
   const offset = -new Date().getTimezoneOffset();
-  const sign = offset < 0 ? "-" : "+";
-  const hours = `${String(Math.floor(Math.abs(offset) / 60)).padStart(2, "0")}:${String(Math.abs(offset) % 60).padStart(2, "0")}`;
-  const text = `${new Date().toISOString().slice(0, 19)}Z, zone ${localZone()} (UTC${sign}${hours})`;
-  const asked = await resultOf(["timedatectl", "show", "-p", "NTPSynchronized", "--value"], {
-    cwd: "/",
-    env: io.env,
-    timeoutMs: CLOCK_MS,
-    maxBytes: 1024,
-  });
-  if (asked?.code !== 0 || asked.output !== "no") return { name, state: "ok", text };
-  return { name, state: "note", text: `${text}; it is not synchronized: timedatectl shows why` };
+  const [hours, minutes] = [Math.floor(Math.abs(offset) / 60), Math.abs(offset) % 60].map((part) =>
+    String(part).padStart(2, "0"),
+  );
+  const zone = `${localZone()} (UTC${offset < 0 ? "-" : "+"}${hours}:${minutes})`;
+  const text = `${new Date().toISOString().slice(0, 19)}Z, zone ${zone}`;
+  const argv = ["timedatectl", "show", "-p", "NTPSynchronized", "--value"];
+  const asked = await resultOf(argv, { cwd: "/", env: io.env, timeoutMs: CLOCK_MS, maxBytes: 1024 });
+  if (asked?.code !== 0 || asked.output !== "no") return ok("clock", text);
+  return note("clock", `${text}; it is not synchronized: timedatectl shows why`);
 }

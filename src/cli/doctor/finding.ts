@@ -8,3 +8,15 @@ export interface Finding {
   /** What to do. */
   advice?: string;
 }
+
+export function ok(name: string, text: string): Finding {
+  return { name, state: "ok", text };
+}
+
+export function note(name: string, text: string, advice?: string): Finding {
+  return { name, state: "note", text, advice };
+}
+
+export function bad(name: string, text: string, advice?: string): Finding {
+  return { name, state: "bad", text, advice };
+}
