@@ -21,9 +21,9 @@ export default defineCommand({
     json,
   },
   examples: {
-    [`rnix call Read '{"path":"README.md"}'`]: "what a model gets from this call",
-    [`rnix call mcp__github__search '{"query":"rnix"}'`]: "starts the server, if none runs",
-    [`rnix call --json CountWords '{"text":"one two"}'`]: "the result, error code and duration",
+    'rnix call Read \'{"path":"README.md"}\'': "what a model gets from this call",
+    'rnix call mcp__github__search \'{"query":"rnix"}\'': "starts the server, if none runs",
+    'rnix call --json CountWords \'{"text":"one two"}\'': "the result, error code and duration",
   },
   notes: [
     "Plugins and MCP servers of a project that you have not trusted are not called. Inside a run, the run's rights apply.",

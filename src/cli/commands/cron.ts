@@ -3,18 +3,16 @@
 import { defineCommand } from "../command.ts";
 import { add } from "../cron/add.ts";
 import { disable, enable, rm, run } from "../cron/change.ts";
-import { history } from "../cron/history.ts";
+import { history, next } from "../cron/history.ts";
 import { install, uninstall } from "../cron/install.ts";
-import { LIST_FLAGS, list, listJobs } from "../cron/list.ts";
-import { next } from "../cron/next.ts";
-import { show } from "../cron/show.ts";
+import { LIST_FLAGS, list, listJobs, show } from "../cron/list.ts";
 
 export default defineCommand({
   about: "Schedule runs: by the clock, when files change, by a hook, after another job",
   flags: LIST_FLAGS,
   subcommands: { add, list, show, rm, enable, disable, run, history, next, install, uninstall },
   examples: {
-    [`rnix cron add '0 3 * * 1-5' "update the dependencies" --name nightly`]: "shows its next five times",
+    "rnix cron add '0 3 * * 1-5' \"update the dependencies\" --name nightly": "shows its next five times",
     "rnix cron": "the jobs of this project",
   },
   run: listJobs,

@@ -46,7 +46,7 @@ export default defineCommand({
   passes: true,
   flags: FLAGS,
   examples: {
-    [`rnix sh -c 'spawn "find flaky tests" | spawn "fix each"'`]:
+    'rnix sh -c \'spawn "find flaky tests" | spawn "fix each"\'':
       "the answer of one agent is the input of the next",
     "rnix sh ./nightly.sh src": "a script; #!/usr/bin/env -S rnix sh makes it a command",
     "rnix sh": "a session with history and completion",

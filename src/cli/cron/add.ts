@@ -34,6 +34,7 @@ import { print } from "../output/print.ts";
 import { JOB_RUN_FLAGS, optionFields } from "../run-flags.ts";
 import { cronCall } from "./call.ts";
 import { hookText, nextLines } from "./job-text.ts";
+import { firingNotice } from "./service.ts";
 
 const WHENS = ["always", "on-change", "on-failure"] as const;
 
@@ -271,11 +272,11 @@ export const add = defineCommand({
   ],
   flags: { ...JOB_FLAGS, json },
   examples: {
-    [`rnix cron add '0 3 * * 1-5' "update the dependencies" --name nightly --check "npm test" --max-cost 2`]:
+    'rnix cron add \'0 3 * * 1-5\' "update the dependencies" --name nightly --check "npm test" --max-cost 2':
       "at 3 in the night before each working day; the check decides whether it succeeded",
-    [`rnix cron add '@every 15m' "answer the new issues" --if 'gh issue list --label new | grep .' --if-input`]:
+    "rnix cron add '@every 15m' \"answer the new issues\" --if 'gh issue list --label new | grep .' --if-input":
       "a time without a new issue costs nothing; the list is the run's input",
-    [`rnix cron add --on-change 'docs/**' "check the links" --deliver ./links.md --deliver-when on-change`]:
+    "rnix cron add --on-change 'docs/**' \"check the links\" --deliver ./links.md --deliver-when on-change":
       "when the files have been unchanged for 2s; the file has the last answer that differs",
   },
   notes: [
@@ -299,8 +300,7 @@ export const add = defineCommand({
         `note: rnix cron show ${added.job.name} has its address for POST as soon as it listens\n`,
       );
     for (const warning of added.warnings) io.stderr.write(`warning: ${warning}\n`);
-    const { firingNotice } = await import("./firing.ts");
-    const notice = await firingNotice(io);
+    const notice = firingNotice(io);
     if (notice !== null) io.stderr.write(`note: ${notice}\n`);
     return code;
   },

@@ -8,7 +8,7 @@ import { json } from "../flags.ts";
 import { jsonText } from "../output/print.ts";
 import { cronCall } from "./call.ts";
 import { stateText } from "./job-text.ts";
-import { JOB_ARGUMENT } from "./show.ts";
+import { JOB_ARGUMENT } from "./list.ts";
 import { distance, instantText } from "./when.ts";
 
 function change(

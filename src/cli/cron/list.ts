@@ -1,16 +1,18 @@
-/** `rnix cron list`: the jobs, when each runs next, and how its last run ended. */
+/** `rnix cron list` and `show`: the jobs, or one with everything that was set. */
 
 import { basename } from "node:path";
-import type { JobInfo } from "../../plugin/index.ts";
+import type { JobInfo, LedgerRow } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
-import { bool, type FlagValues, json } from "../flags.ts";
+import { bool, count, type FlagValues, json } from "../flags.ts";
 import type { Io } from "../io.ts";
 import { printCatalog } from "../output/catalog.ts";
 import { oneLine, plural, printable } from "../output/format.ts";
-import { styleOf } from "../output/style.ts";
-import type { Column } from "../output/table.ts";
+import { print } from "../output/print.ts";
+import { type Style, styleOf } from "../output/style.ts";
+import { type Column, fields } from "../output/table.ts";
 import { cronCall } from "./call.ts";
-import { sharedText } from "./job-text.ts";
+import { jobFields, nextLines, sharedText } from "./job-text.ts";
+import { failedHint, rowsTable, strip } from "./rows.ts";
 import { shortTime, triggerText } from "./when.ts";
 
 const WIDTH = 200;
@@ -66,4 +68,40 @@ function columns(now: number, all: boolean): Column<JobInfo>[] {
 function againText(name: string, state: JobInfo["state"]): string {
   if (state === "paused") return `; to run it again: rnix cron enable ${name}`;
   return state === "blocked" ? "; it runs again when the cause is gone" : "";
+}
+
+const ROWS = 30;
+/** Rows of the table below the strip. */
+const TABLE = 8;
+
+interface Shown {
+  job: JobInfo;
+  next: string[];
+  runs: LedgerRow[];
+}
+
+export const JOB_ARGUMENT = { name: "JOB", about: "the job's name; rnix cron list shows them" } as const;
+
+export const show = defineCommand({
+  about: "Show everything about one job: settings, next times, last runs",
+  args: [JOB_ARGUMENT],
+  flags: { limit: count(`the last N rows (default ${ROWS})`, "N"), json },
+  examples: { "rnix cron show nightly": "the strip has a mark for each of its last times" },
+  async run(io, flags, [name]) {
+    const shown = await cronCall<Shown>(io, "show", { name, limit: flags.limit ?? ROWS });
+    return print(io, flags, shown, (style) => text(io, shown, style));
+  },
+});
+
+function text(io: Io, { job, next, runs }: Shown, style: Style): string {
+  // A paused or disabled job has no next times.
+  const times =
+    job.next_at === null || next.length === 0
+      ? ""
+      : `\nnext\n${nextLines(job, next, style).split("\n").slice(1).join("\n")}`;
+  const rows =
+    runs.length === 0
+      ? "\nit has not been due yet\n"
+      : `\n${strip(runs, io, io.stdout)}\n\n${rowsTable(runs.slice(-TABLE), io)}${failedHint(runs)}`;
+  return `job ${style.bold(job.name)}\n${fields(jobFields(job), style)}${times}${rows}`;
 }

@@ -2,7 +2,6 @@
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { resultOf } from "../../os/user-programs.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Io } from "../io.ts";
 import type { Service } from "./service.ts";
@@ -12,7 +11,8 @@ const CALL_MS = 20_000;
 const MAX_OUTPUT = 64 * 1024;
 const LINGER = "/var/lib/systemd/linger";
 
-function call(io: Io, argv: string[]): ReturnType<typeof resultOf> {
+async function call(io: Io, argv: string[]) {
+  const { resultOf } = await import("../../os/user-programs.ts");
   return resultOf(argv, { cwd: "/", env: io.env, timeoutMs: CALL_MS, maxBytes: MAX_OUTPUT });
 }
 

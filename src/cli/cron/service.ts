@@ -1,5 +1,6 @@
 /** The service that starts the daemon when the user logs in or the machine starts: a systemd user unit, or a launchd agent. */
 
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type Env, userPaths } from "../../config/environment/paths.ts";
 import type { Io } from "../io.ts";
@@ -111,4 +112,11 @@ ${pairs.join("\n")}
 
 function xml(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+}
+
+/** What the user should know when a job was made; null: the daemon is installed, and jobs run after a reboot. */
+export function firingNotice(io: Io): string | null {
+  const service = serviceOf(io);
+  if (service === null || existsSync(service.path)) return null;
+  return "jobs run while the daemon runs, and after a reboot none starts by itself: rnix cron install changes that";
 }
