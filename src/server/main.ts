@@ -6,7 +6,7 @@ import { realClock } from "../lib/clock.ts";
 import { logTextOf, stackOf } from "../lib/error-detail.ts";
 import { logLevel, textLogger } from "../lib/logger.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { daemonLogPath } from "../protocol/daemon-log-path.ts";
+import { daemonLogPath } from "../protocol/daemon-paths.ts";
 import { FileLock } from "../store/files/file-lock.ts";
 import { boot } from "./boot.ts";
 import { runDaemon } from "./daemon/daemon.ts";

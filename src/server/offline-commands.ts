@@ -23,7 +23,7 @@ import type { SettingValues } from "../options/settings.ts";
 import { startProgram } from "../os/channel.ts";
 import type { CheckReport } from "../plugin/host/report.ts";
 import type { CommandSpec } from "../plugin/index.ts";
-import { daemonLogPath } from "../protocol/daemon-log-path.ts";
+import { daemonLogPath } from "../protocol/daemon-paths.ts";
 
 /**
  * The CLI's access to config and plugin/host. Loaded by the commands that need it; heavy modules are loaded at their

@@ -21,7 +21,7 @@ const create = defineCommand({
   async run(io, _flags, [name = ""]) {
     const [{ projectOf, stockAgents }, { newAgent }] = await Promise.all([
       import("../../server/offline-commands.ts"),
-      import("../files/new-files.ts"),
+      import("../files/scaffold.ts"),
     ]);
     const files = newAgent(projectOf({ cwd: io.cwd, env: environment(io) }), name, await stockAgents());
     for (const file of files) io.stdout.write(`${file}\n`);

@@ -2,7 +2,7 @@
 
 import { defineCommand } from "../command.ts";
 import { json } from "../flags.ts";
-import { changeRights } from "../processes/change-rights.ts";
+import { changeRights } from "./allow.ts";
 
 export default defineCommand({
   about: "Take tools away from a live run and everything it has spawned",

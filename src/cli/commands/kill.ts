@@ -2,8 +2,7 @@
 
 import { defineCommand } from "../command.ts";
 import { bool, text } from "../flags.ts";
-import { signalProcesses } from "../processes/signal-processes.ts";
-import { explainSignalFlag, parseSignal } from "../processes/signals.ts";
+import { explainSignalFlag, parseSignal, signalProcesses } from "../processes/signal-processes.ts";
 
 export default defineCommand({
   about: "Send a signal to processes and everything they have spawned",

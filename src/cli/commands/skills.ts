@@ -18,7 +18,7 @@ const create = defineCommand({
   async run(io, _flags, [name = ""]) {
     const [{ projectOf, stockSkills }, { newSkill }] = await Promise.all([
       import("../../server/offline-commands.ts"),
-      import("../files/new-files.ts"),
+      import("../files/scaffold.ts"),
     ]);
     const file = newSkill(projectOf({ cwd: io.cwd, env: environment(io) }), name, await stockSkills());
     io.stdout.write(`${file}\n`);

@@ -3,6 +3,7 @@
 import type { ProviderWire, TriedModelWire } from "../../protocol/methods.ts";
 import type { ModelsAnswer } from "../../server/catalog/list-models.ts";
 import { type Io, project, type Session, type Wire } from "../io.ts";
+import { formatCost, formatElapsed, oneLine, plural } from "../output/format.ts";
 
 export interface Draft {
   name: string;
@@ -55,4 +56,11 @@ export class DraftServer {
     const { cwd, env } = project(this.#io);
     return { cwd, env: { ...env, ...(key && { [key.variable]: key.value }) }, provider: name, entry };
   }
+}
+
+const ANSWER_WIDTH = 40;
+
+export function answeredText({ text, tokens, cost_usd, ms }: TriedModelWire): string {
+  const cost = cost_usd === null ? "cost not known" : formatCost(cost_usd);
+  return `It answered "${oneLine(text, ANSWER_WIDTH)}" after ${formatElapsed(ms)}: ${plural(tokens, "token")}, ${cost}.`;
 }

@@ -3,10 +3,9 @@
 import { SyscallError } from "../../plugin/index.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { environment, type Io, type Session } from "../io.ts";
-import { type Draft, DraftServer } from "./draft.ts";
+import { answeredText, type Draft, DraftServer } from "./draft.ts";
 import { KNOWN_PROVIDERS } from "./known-providers.ts";
 import { Prompt } from "./prompt.ts";
-import { answeredText } from "./tried.ts";
 import { askForProvider, type Given, type SetUp } from "./wizard.ts";
 
 interface SetupFlags extends Given {

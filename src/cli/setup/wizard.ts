@@ -5,9 +5,9 @@ import type { ModelWire, ProviderWire } from "../../protocol/methods.ts";
 import type { Io } from "../io.ts";
 import { modelFactsText } from "../output/models.ts";
 import type { Draft, DraftServer } from "./draft.ts";
+import { answeredText } from "./draft.ts";
 import { KNOWN_PROVIDERS, LOCAL_SERVERS } from "./known-providers.ts";
 import { type Item, item, type Prompt } from "./prompt.ts";
-import { answeredText } from "./tried.ts";
 
 /** What a flag has given already. */
 export interface Given {

@@ -65,12 +65,26 @@ export async function offeredModel(provider: Provider, search: Search): Promise<
   );
 }
 
-/** The default model that a server of the user's own lists; null for the service that the driver is for. */
+/** Models of a server that answer no conversation. */
+const SILENT = /embed|rerank|whisper|tts/i;
+
+/**
+ * The default model of a server of the user's own: the driver's (`usual`) if the server lists it, else the first model.
+ * null for a server without a list, and for the service that the driver is for.
+ */
 async function ownModel(provider: Provider, search: Search, usual?: string): Promise<string | null> {
   const { baseUrl: stock, service, listsModels } = defaultsOf(provider, search);
   const url = baseUrl(provider, search);
   if (!listsModels || url === undefined || url === stock || URL.parse(url)?.origin === service) return null;
-  return (await import("./own-model.ts")).ownModel(provider, search, usual);
+  if (!search.ownModels || whyUnusable(provider, search)) return null;
+  try {
+    const ids = (await search.ownModels(provider)).map(({ id }) => id);
+    return ids.find((id) => id === usual) ?? ids.find((id) => !SILENT.test(id)) ?? null;
+  } catch (error) {
+    if (!(error instanceof SyscallError)) throw error;
+    search.warn(`The default model of ${provider.name} is not known: ${error.message}`);
+    return null;
+  }
 }
 
 /** For a provider that runs on this machine: the models it has, or why it can't be used. */

@@ -6,7 +6,7 @@ import type { UserPaths } from "../../config/environment/paths.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import type { Logger } from "../../lib/logger.ts";
-import { makeSocketFolder } from "../../protocol/socket-path.ts";
+import { makeSocketFolder } from "../../protocol/daemon-paths.ts";
 import { listen } from "./socket.ts";
 
 /** How often the daemon checks that its socket is in place. */

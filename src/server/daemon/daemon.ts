@@ -5,7 +5,7 @@ import type { UserPaths } from "../../config/environment/paths.ts";
 import type { SuspendCause } from "../../kernel/types.ts";
 import { type Clock, type Timer, withTimeout } from "../../lib/clock.ts";
 import type { Logger } from "../../lib/logger.ts";
-import { makeSocketFolder } from "../../protocol/socket-path.ts";
+import { makeSocketFolder } from "../../protocol/daemon-paths.ts";
 import { Server } from "../server.ts";
 import type { BootedServer, Draining, Host, Services } from "../services.ts";
 import { DaemonEndpoint, type Lock } from "./daemon-endpoint.ts";

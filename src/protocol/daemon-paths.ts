@@ -1,7 +1,7 @@
 /** The path of the daemon's socket, and its folder. */
 
 import { lstatSync, mkdirSync } from "node:fs";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import { SyscallError } from "../plugin/errors.ts";
 
 /** Creates the folder of the socket with mode 0700 if it does not exist. */
@@ -23,4 +23,9 @@ export function hasSocketFolder(socket: string, uid: number): boolean {
     "PERMISSION",
     `The socket's folder ${folder} belongs to user ${stat.uid} with mode ${(stat.mode & 0o777).toString(8)}: expected a folder of user ${uid} that no other user can write to. Remove it, or set RNIX_SOCKET to a path in a folder of your own.`,
   );
+}
+
+/** The path of the daemon's log. */
+export function daemonLogPath(userDataDir: string): string {
+  return join(userDataDir, "daemon.log");
 }
