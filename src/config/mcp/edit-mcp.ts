@@ -32,7 +32,7 @@ export class McpFileEditor {
     if (!isMap(servers) || servers.items.length === 0) document.set(KEY, document.createNode({}));
     document.setIn([KEY, name], document.createNode(entry));
     const written = document.toString({ lineWidth: 0 });
-    (await readMcpFile(written, this.path)).entry(name);
+    (await readMcpFile(written, this.path)).find((server) => server.name === name)?.entry();
     this.#write(written);
   }
 
@@ -48,7 +48,7 @@ export class McpFileEditor {
   async #read() {
     const text = readText(this.path) ?? "";
     // Mistakes in the file are the user's to mend: nothing is written over them.
-    const { names } = await readMcpFile(text, this.path);
+    const names = (await readMcpFile(text, this.path)).map(({ name }) => name);
     const { parseDocument, isMap } = await import("yaml");
     return { names, document: parseDocument(text), isMap };
   }

@@ -70,35 +70,35 @@ export async function mcpMounts(
 ): Promise<McpMounts> {
   const result: McpMounts = { mounts: [], untrusted: [], notices: [] };
   if (references.length === 0 && !mcpAll) return result;
-  const { files, problems } = await mcpFiles(context.sources);
+  const { servers, problems } = await knownServers(context.sources);
   const [problem] = problems;
   // The file may define a server that is named.
   if (problem && references.some(({ had }) => !had)) throw problem;
   result.notices.push(...problems.map(({ message }) => `MCP servers are left out: ${message}`));
   for (const reference of references) {
-    const found = findServer(reference, files, context);
+    const found = findServer(reference, servers, context);
     if ("mount" in found) result.mounts.push(found.mount);
     else if (reference.required) throw new SyscallError("INVALID", found.why);
     else result.notices.push(found.why);
   }
-  if (mcpAll) offerOthers(references, files, context, result);
+  if (mcpAll) offerOthers(references, servers, context, result);
   return result;
 }
 
 /** Every server that no reference names: one that is wrong keeps no run from beginning. */
 function offerOthers(
   references: readonly McpServerRef[],
-  files: readonly McpFile[],
+  servers: readonly KnownServer[],
   context: McpContext,
   result: McpMounts,
 ): void {
-  const all = new Set([...files.flatMap(({ names }) => names), ...(context.services ?? [])]);
+  const all = new Set([...servers.map(({ name }) => name), ...(context.services ?? [])]);
   const waiting = new Map<string, string[]>();
   for (const name of all) {
     if (references.some((reference) => reference.name === name)) continue;
     const wrong = (message: string): SyscallError => new SyscallError("INVALID", message);
     try {
-      const found = findServer({ name, required: false, wrong }, files, context);
+      const found = findServer({ name, required: false, wrong }, servers, context);
       if ("mount" in found) result.mounts.push({ ...found.mount, offered: true });
       else if (!found.waits) result.notices.push(found.why);
       else waiting.set(found.waits, [...(waiting.get(found.waits) ?? []), name]);
@@ -117,37 +117,37 @@ function offerOthers(
 /** The mount of one server, or why there is none. `waits`: what must be trusted first. */
 function findServer(
   { name, required, untrusted, had, wrong }: McpServerRef,
-  files: readonly McpFile[],
+  all: readonly KnownServer[],
   { sources, envs, timeouts, services = [] }: McpContext,
 ): { mount: MountRequest } | { why: string; waits?: string } {
-  const naming = files.filter((file) => file.names.includes(name));
-  const file = naming.find(({ trusts }) => trusts(name));
+  const named = all.filter((one) => one.name === name);
+  const server = named.find((one) => one.isTrusted());
   const waitMs = required || had ? undefined : timeouts.mcp_wait;
-  if (untrusted !== undefined && (file || services.includes(name))) return leftOut(name, untrusted);
+  if (untrusted !== undefined && (server || services.includes(name))) return leftOut(name, untrusted);
   if (services.includes(name)) return { mount: { type: MCP, name, config: { name }, required, waitMs } };
-  if (file) {
+  if (server) {
     try {
-      const entry = outsideCheckout(name, file, sources);
-      const request = mcpRequest(name, entry, file.wrong(name), { timeouts, envs, sources });
+      const entry = outsideCheckout(server, sources);
+      const request = mcpRequest(name, entry, server.wrong, { timeouts, envs, sources });
       return { mount: { ...request, required, waitMs } };
     } catch (thrown) {
       if (thrown instanceof MissingVariable) return { why: thrown.message };
       throw thrown;
     }
   }
-  const [withheld] = naming;
-  if (withheld?.changed(name)) {
+  const [withheld] = named;
+  if (withheld?.isChanged()) {
     return { why: `The MCP server ${name} is left out: the checkout changes a file that its command names.` };
   }
   if (withheld) {
-    const what = withheld.trusted ? `a file that its command names in ${withheld.path}` : withheld.path;
-    return leftOut(name, what);
+    const { path, isFileTrusted } = withheld;
+    return leftOut(name, isFileTrusted ? `a file that its command names in ${path}` : path);
   }
   if (had)
     return {
       why: `The MCP server ${name}, which the run had, is in no mcp.yaml any more. It continues without the server.`,
     };
-  const names = files.flatMap((known) => known.names);
+  const names = all.map((one) => one.name);
   const where = `.rnix/mcp.yaml, .mcp.json or ~/.config/rnix/mcp.yaml`;
   throw wrong(
     `expected an MCP server of ${where}, got ${JSON.stringify(name)}${names.length === 0 ? "; there is none" : "."}${suggestion(name, names)}`,
@@ -158,12 +158,12 @@ function findServer(
  * With `--base`, a server that gets variables starts beside the checkout, unless its command names files there. In the
  * checkout, a package manager would read where packages come from, and could find the server itself.
  */
-function outsideCheckout(name: string, file: McpFile, sources: McpContext["sources"]): McpEntry {
-  const entry = file.entry(name);
+function outsideCheckout(server: KnownServer, sources: McpContext["sources"]): McpEntry {
+  const entry = server.entry();
   const { env = {}, args = [], cwd } = entry;
   const takes = Object.keys(env).length > 0 || args.some((arg) => arg.includes("${"));
   if (sources.base === undefined || !takes || cwd !== undefined) return entry;
-  const stays = file.named(name, workTreeOf(sources)).files.length > 0;
+  const stays = filesOfServer(server.written, workTreeOf(sources)).files.length > 0;
   return stays ? entry : { ...entry, cwd: sources.project.dir };
 }
 
@@ -269,111 +269,111 @@ function expanded(value: string, envs: readonly Env[], wrong: (message: string) 
   });
 }
 
-/** A file that defines servers. */
-export interface McpFile {
+/** A server as a file has it. */
+interface WrittenServer {
+  name: string;
+  written: unknown;
+  wrong: Wrong;
+  /** Fails with INVALID for a name or an entry that is malformed. */
+  entry(): McpEntry;
+}
+
+/** The same of a file of the user or the project. */
+interface KnownServer extends WrittenServer {
   path: string;
-  trusted: boolean;
+  isFileTrusted: boolean;
   /** Whether the checkout has changed a file that the server's command names, since the base revision. */
-  changed(name: string): boolean;
-  /** Whether this server is trusted, with the files that its command names in the project. */
-  trusts(name: string): boolean;
-  names: readonly string[];
-  /** The files of the project that the server's command names. */
-  named(name: string, projectDir: string): NamedFiles;
-  /** What the server runs or connects to. */
-  target(name: string): string;
-  entry(name: string): McpEntry;
-  wrong(name: string): Wrong;
+  isChanged(): boolean;
+  /** Whether it is trusted, with the files that its command names in the project. */
+  isTrusted(): boolean;
 }
 
 type Sources = Pick<ConfigSources, "project" | "base" | "configDir" | "trust">;
 
-/** The files that define servers, nearest first, and why others can't be read. */
-export async function mcpFiles(sources: Sources): Promise<{ files: McpFile[]; problems: SyscallError[] }> {
+/** The servers of all files, the nearest first, and why other files can't be read. */
+async function knownServers(sources: Sources): Promise<{ servers: KnownServer[]; problems: SyscallError[] }> {
   const { project, base, configDir, trust } = sources;
   const own = ownFiles(project);
-  const asks = (path: string): boolean =>
-    own.includes(path) &&
-    (path.endsWith(FOREIGN) ? asksTrust(".mcp.json", FOREIGN_KEY) : asksTrust(".rnix/mcp.yaml", KEY));
-  const read = async (path: string): Promise<McpFile | null> => {
-    if (own.includes(path)) refuseEscape(path, project);
+  const read = async (path: string): Promise<KnownServer[]> => {
+    const isOwn = own.includes(path);
+    if (isOwn) refuseEscape(path, project);
     const source = readText(path);
-    if (source === null) return null;
+    if (source === null) return [];
+    const asks =
+      isOwn &&
+      (path.endsWith(FOREIGN) ? asksTrust(".mcp.json", FOREIGN_KEY) : asksTrust(".rnix/mcp.yaml", KEY));
     // Over the text that was read: the file may have changed since.
     const digest = digestText(source).replace("sha256:", "");
-    const trusted = !asks(path) || trust.allows({ files: [{ path, digest }] });
-    const servers = await readMcpFile(source, path);
-    const named = (name: string): NamedFiles => servers.named(name, workTreeOf(sources));
-    const changed = (name: string): boolean => asks(path) && base?.isUnchanged(named(name)) === false;
-    const trusts = (name: string): boolean =>
-      trusted && (!asks(path) || (!changed(name) && trust.allows({ named: named(name) })));
-    return { path, trusted, changed, trusts, ...servers };
+    const isFileTrusted = !asks || trust.allows({ files: [{ path, digest }] });
+    return (await readMcpFile(source, path)).map((server) => {
+      const named = (): NamedFiles => filesOfServer(server.written, workTreeOf(sources));
+      const isChanged = (): boolean => asks && base?.isUnchanged(named()) === false;
+      const isTrusted = (): boolean =>
+        isFileTrusted && (!asks || (!isChanged() && trust.allows({ named: named() })));
+      return { ...server, path, isFileTrusted, isChanged, isTrusted };
+    });
   };
-  const files: McpFile[] = [];
+  const servers: KnownServer[] = [];
   const problems: SyscallError[] = [];
   for (const path of [...own, join(configDir, FILE)]) {
     try {
-      const file = await read(path);
-      if (file) files.push(file);
+      servers.push(...(await read(path)));
     } catch (error) {
       if (!(error instanceof SyscallError)) throw error;
       problems.push(error);
     }
   }
-  return { files, problems };
+  return { servers, problems };
 }
 
 /** The names of all servers of the user and the project, trusted or not. */
 export async function mcpServerNames(sources: Sources): Promise<string[]> {
-  const { files, problems } = await mcpFiles(sources);
+  const { servers, problems } = await knownServers(sources);
   // A file that can't be read may define the server that is asked for.
   const [problem] = problems;
   if (problem) throw problem;
-  return [...new Set(files.flatMap(({ names }) => names))];
-}
-
-/** One server of a file. */
-interface McpServerLine {
-  name: string;
-  file: string;
-  /** `unused`: a nearer file has a trusted server of this name. */
-  state: "trusted" | "withheld" | "unused" | "malformed";
-  target: string;
+  return [...new Set(servers.map(({ name }) => name))];
 }
 
 /** All servers that files name. */
 export interface McpServerList {
-  servers: McpServerLine[];
+  servers: {
+    name: string;
+    file: string;
+    /** `unused`: a nearer file has a trusted server of this name. */
+    state: "trusted" | "withheld" | "unused" | "malformed";
+    target: string;
+  }[];
   /** Why files or servers can't be used. */
   problems: SyscallError[];
 }
 
 /** Every server of the user and the project, the nearest file first. Starts none. */
 export async function listMcpServers(sources: Sources): Promise<McpServerList> {
-  const { files, problems } = await mcpFiles(sources);
+  const { servers, problems } = await knownServers(sources);
   const used = new Set<string>();
-  const stateOf = (file: McpFile, name: string): McpServerLine["state"] => {
+  const stateOf = ({ name, entry, isTrusted }: KnownServer) => {
     try {
-      file.entry(name);
+      entry();
     } catch (error) {
       if (!(error instanceof SyscallError)) throw error;
       problems.push(error);
       return "malformed";
     }
-    if (!file.trusts(name)) return "withheld";
+    if (!isTrusted()) return "withheld";
     if (used.has(name)) return "unused";
     used.add(name);
     return "trusted";
   };
-  const servers = files.flatMap((file) =>
-    file.names.map((name) => ({
-      name,
-      file: file.path,
-      state: stateOf(file, name),
-      target: file.target(name),
+  return {
+    servers: servers.map((server) => ({
+      name: server.name,
+      file: server.path,
+      state: stateOf(server),
+      target: targetOfServer(server.written),
     })),
-  );
-  return { servers, problems };
+    problems,
+  };
 }
 
 /** What of the project's files with servers needs trust: each as a whole, with the files that its commands name. */
@@ -384,11 +384,12 @@ export async function projectMcpFiles({ project }: Pick<ConfigSources, "project"
     const source = readText(file);
     if (source === null) continue;
     // None of the servers of a malformed file is ever mounted.
-    const read = await readMcpFile(source, file).catch(unreadable);
+    const servers = (await readMcpFile(source, file).catch(unreadable)) ?? [];
+    const says = servers.map(({ name, written }) => saidServer(name, written)).join("; ");
     requests.push({
       ...{ kind: "mcp", name: file.slice(project.dir.length + 1), file, files: [{ path: file }] },
-      what: `MCP servers: ${read?.names.map(read.says).join("; ") || "none that can be read"}`,
-      named: allNamed(read?.names.map((name) => read.named(name, project.dir)) ?? []),
+      what: `MCP servers: ${says || "none that can be read"}`,
+      named: allNamed(servers.map(({ written }) => filesOfServer(written, project.dir))),
     });
   }
   return requests;
@@ -406,45 +407,35 @@ const FOREIGN = ".mcp.json";
 export const KEY = "servers";
 const FOREIGN_KEY = "mcpServers";
 
-const servers = () => mapping("server names", z.unknown()).optional();
-const OwnFile = z.lazy(() => strict({ servers: servers() }).transform((file) => file.servers ?? {}));
+const servers = () => mapping("server names", z.unknown()).default({});
+const OwnFile = z.lazy(() => strict({ servers: servers() }).transform((file) => file.servers));
 const ForeignFile = z.lazy(() =>
-  z.looseObject({ mcpServers: servers() }).transform((file) => file.mcpServers ?? {}),
+  z.looseObject({ mcpServers: servers() }).transform((file) => file.mcpServers),
 );
 
 /** Parses both formats as YAML, which includes JSON and reports positions. A broken `.mcp.json` is explained as JSON. */
-export async function readMcpFile(
-  source: string,
-  path: string,
-): Promise<Pick<McpFile, "names" | "named" | "target" | "entry" | "wrong"> & { says(name: string): string }> {
+export async function readMcpFile(source: string, path: string): Promise<WrittenServer[]> {
   const foreign = path.endsWith(FOREIGN);
-  const key = foreign ? FOREIGN_KEY : KEY;
   const { value: byName, text: yaml } = foreign
     ? await explainedAsJson(source, path, () => parseYaml(ForeignFile, source, path))
     : await parseYaml(OwnFile, source, path);
-  const wrong = (name: string): Wrong => {
-    return (at, message) => yamlError(yaml, [key, name, ...at], message);
-  };
-  return {
-    names: Object.keys(byName),
-    named: (name, projectDir) => filesOfServer(byName[name], projectDir),
-    says: (name) => saidServer(name, byName[name]),
-    target: (name) => targetOfServer(byName[name]),
-    wrong,
-    entry: (name) => {
-      if (!SERVER_NAME.test(name)) {
-        throw yamlError(
-          yaml,
-          [key, name],
-          `expected a name of at most 64 letters, digits, ".", "_" and "-", without "__", got ${shown(name)}`,
-          "key",
-        );
-      }
-      const parsed = mcpEntry().safeParse(foreign ? known(byName[name]) : byName[name]);
-      if (parsed.success) return parsed.data;
-      throw issueError(yaml, [key, name], parsed.error.issues[0]);
-    },
-  };
+  return Object.entries(byName).map(([name, written]) => {
+    const at = [foreign ? FOREIGN_KEY : KEY, name];
+    return {
+      name,
+      written,
+      wrong: (path, message) => yamlError(yaml, [...at, ...path], message),
+      entry() {
+        if (!SERVER_NAME.test(name)) {
+          const wanted = 'a name of at most 64 letters, digits, ".", "_" and "-", without "__"';
+          throw yamlError(yaml, at, `expected ${wanted}, got ${shown(name)}`, "key");
+        }
+        const parsed = mcpEntry().safeParse(foreign ? known(written) : written);
+        if (parsed.success) return parsed.data;
+        throw issueError(yaml, at, parsed.error.issues[0]);
+      },
+    };
+  });
 }
 
 async function explainedAsJson<T>(source: string, path: string, parse: () => Promise<T>): Promise<T> {
