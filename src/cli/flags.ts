@@ -6,10 +6,7 @@ import { splitToolRules } from "../lib/tool-rules.ts";
 import { SyscallError } from "../plugin/errors.ts";
 import { usageError } from "./exit.ts";
 
-/**
- * The definition of a flag, from which the parser, the help and the completions are made. `read` gets every given value
- * in order ("" for a flag without values).
- */
+/** The parser, the help and the completions are made from it. `read` gets all given values ("" for one without values). */
 export interface Flag<T> {
   about: string;
   takesValue: boolean;
@@ -173,10 +170,7 @@ export interface Parsed {
   positionals: string[];
 }
 
-/**
- * Parses the arguments strictly by the flags' definitions. Unknown flags, missing values and repeated flags that may be
- * given once are errors. `hint` may explain an unknown flag better than the nearest name does.
- */
+/** Parses strictly: unknown flags, missing values and repetitions are errors. `hint`: explains an unknown flag better. */
 export async function parse(
   args: string[],
   flags: Flags,

@@ -37,10 +37,7 @@ export interface DaemonOptions {
   command?: readonly string[];
 }
 
-/**
- * Connects to the daemon and starts it when none runs (seeds 5.1). If two commands start one at once, the second daemon
- * finds the first and exits.
- */
+/** Starts the daemon when none runs (seeds 5.1). Of two that are started at once, the second finds the first and exits. */
 export async function ensureDaemon(o: DaemonOptions): Promise<Client> {
   const running = await dialDaemon(o);
   if (running) return running;
@@ -53,9 +50,7 @@ export async function ensureDaemon(o: DaemonOptions): Promise<Client> {
   return startAndWait(o);
 }
 
-/**
- * Connects to the running daemon; null when none runs. Fails with UNAVAILABLE when one runs and accepts no connection.
- */
+/** null when no daemon runs. Fails with UNAVAILABLE when one runs and accepts no connection. */
 export async function dialDaemon(o: DaemonOptions): Promise<Client | null> {
   const clock = o.clock ?? realClock;
   const until = clock.monotonic() + BUSY_MS;

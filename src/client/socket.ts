@@ -4,10 +4,7 @@ import type { Clock } from "../lib/clock.ts";
 import { SyscallError } from "../plugin/errors.ts";
 import type { Pipe, PipeListener } from "./pipe.ts";
 
-/**
- * Connects to a Unix socket; null if no server listens there. It uses Bun.connect: node:net takes longer to load than a
- * whole request to the daemon.
- */
+/** null if no server listens there. By Bun.connect: node:net takes longer to load than a whole request to the daemon. */
 export async function dialSocket(path: string, clock: Clock, deadlineMs: number): Promise<Pipe | null> {
   const pipe = new SocketPipe();
   const late = Promise.withResolvers<never>();

@@ -13,17 +13,11 @@ export interface StartedDaemon {
   readonly pid: number | undefined;
   /** The exit code, once it has ended; 0 also if it found another daemon running. */
   readonly exitCode: number | null;
-  /**
-   * Called when another daemon serves this command: ends the started one unless it holds the lock. A slow one would
-   * start later without a client.
-   */
+  /** Ends it unless it holds the lock: another daemon serves this command, and a slow one would start without a client. */
   superseded(): void;
 }
 
-/**
- * Starts the daemon in its own session, in "/", with its output going to its log. It is the one program that is not a
- * child of `src/os/children`, because it outlives this command.
- */
+/** In its own session, in "/", with its log as its output. It is no child of `src/os/children`: it outlives this command. */
 export function startDaemon(
   command: readonly string[],
   env: Record<string, string>,

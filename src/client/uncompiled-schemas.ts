@@ -2,8 +2,5 @@
 
 import { config } from "zod";
 
-/**
- * Turns off zod's compilation of schemas, which one command does not repay. It is loaded before any schema is made. It
- * is a module of its own, because a dynamic import of "zod" would put all of zod into the executable.
- */
+/** Loaded before any schema is made. A module of its own: a dynamic import of "zod" would put all of zod into the binary. */
 config({ jitless: true });

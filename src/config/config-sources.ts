@@ -81,10 +81,7 @@ export function inProject({ project }: Pick<ConfigSources, "project">, ...folder
   return folders.map((folder) => ({ dir: join(project.dir, folder), tier: "project" }));
 }
 
-/**
- * Fails with INVALID when a project's file is a link to outside: it would put a file of the user into a prompt or a
- * message. A missing file passes; the reader reports it.
- */
+/** Fails with INVALID for a link to outside: it would put a user's file into a prompt or message. A missing file passes. */
 export function refuseEscape(file: string, { dir }: Project): void {
   let real: string;
   try {

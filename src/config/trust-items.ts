@@ -22,10 +22,7 @@ interface PluginFiles {
   takes?: readonly string[];
 }
 
-/**
- * Everything in the project that needs trust, by the table of project keys. Empty without a project. Fails with INVALID
- * when a configuration file cannot be read.
- */
+/** All that needs trust, by the table of project keys. Fails with INVALID when a configuration file can't be read. */
 export async function trustItems(
   sources: ConfigSources,
   trust: Trust,

@@ -23,10 +23,7 @@ export interface MountRequest {
   shared?: boolean;
   /** False: a run starts without it, with a notice. */
   required?: boolean;
-  /**
-   * Ms that the first step waits for one that is not required and whose tools the model can't load later; absent: it
-   * waits until the mount is ready or has failed.
-   */
+  /** Ms that the first step waits for an optional one that can't be loaded later; absent: until it is ready or has failed. */
   waitMs?: number;
   /** The agent takes whatever is there: without a notice, it is not mounted where it could not be used. */
   offered?: true;

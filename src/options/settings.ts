@@ -10,10 +10,7 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 const GIB = 1024 * MIB;
 
-/**
- * A setting has this key in config.yaml, in `rnix config` and in the code. The settings of run options are flags, too; a
- * flag replaces the setting.
- */
+/** A setting's key in config.yaml, `rnix config` and the code. Settings of run options are flags, too; a flag counts first. */
 export const SETTINGS = {
   ...OPTION_SETTINGS,
   tokens_per_day: run("count", null, "tokens of all runs of a project from midnight on, then exit 2"),

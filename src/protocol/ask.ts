@@ -4,10 +4,7 @@ import type { AskAnswer, AskedCall, AskQuestion, AskVerdict, OpenAsk } from "../
 
 export type { AskAnswer, AskedCall, AskQuestion, AskVerdict };
 
-/**
- * One open question of a run, as its record has it, without an answer. `answer_user {request_id, answers[]}` answers it,
- * with one answer for each of `questions`.
- */
+/** An open question, without an answer. `answer_user {request_id, answers[]}` takes one for each of `questions`. */
 export interface AskUser extends Omit<OpenAsk, "id" | "answers" | "answered_by"> {
   request_id: string;
   /** The process that asks: the run that the client follows, or one below it. */

@@ -10,10 +10,7 @@ export function makeSocketFolder(socket: string, uid: number): void {
   hasSocketFolder(socket, uid);
 }
 
-/**
- * Whether the socket's folder exists. Fails with PERMISSION unless it belongs to this user and no other user can write
- * to it. Another user could put a socket there and receive the environment of every run.
- */
+/** Whether it exists. PERMISSION unless only this user can write to it: another's socket would get every run's environment. */
 export function hasSocketFolder(socket: string, uid: number): boolean {
   const folder = dirname(socket);
   const stat = lstatSync(folder, { throwIfNoEntry: false });

@@ -1,9 +1,6 @@
 /** The framing of the protocol: one JSON object per line. */
 
-/**
- * NDJSON: one JSON object per line. Only "\n" ends a line, a "\r" before it is tolerated, and everything else (U+2028
- * too) is legal inside the JSON. Framing handles bytes and lines, not their content.
- */
+/** NDJSON: only "\n" ends a line, a "\r" before it is tolerated. Everything else (U+2028, too) is legal inside the JSON. */
 export type Frame =
   | { kind: "line"; text: string }
   /** The line is longer than the limit. Reported once; the rest of it is dropped. */
@@ -40,10 +37,7 @@ export class FrameBudget {
   }
 }
 
-/**
- * Splits a stream of bytes into frames. Holds at most one unfinished line of `limit` bytes, within the shared limit.
- * The owner of the stream calls `release` at its end.
- */
+/** Splits bytes into frames, with one unfinished line of at most `limit` bytes. Its owner calls `release` at the end. */
 export class Framer {
   readonly #limit: number;
   readonly #budget: FrameBudget | undefined;

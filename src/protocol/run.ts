@@ -96,10 +96,7 @@ export function ResumeRequest() {
     from_step: z.int().positive().optional(),
     /** Limits are those of the whole run, including its earlier usage. Absent: as before. */
     ...optionSchemas(optionsOf("resume"), 1),
-    /**
-     * The caller's whole environment, in which keys are looked up. Absent: the run's own if it is still in memory, else
-     * the daemon's.
-     */
+    /** The caller's whole environment, for keys. Absent: the run's own if it is still in memory, else the daemon's. */
     env: z.record(z.string(), z.string()).optional(),
     outputs: Outputs(),
     quiet: Quiet(),

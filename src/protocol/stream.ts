@@ -12,10 +12,7 @@ export type { Activity, ChildState };
 
 type OfRun<E> = E extends unknown ? E & ProcRef : never;
 
-/**
- * Progress of a run (seeds 5.5). A client ignores events that it does not know. A client that attaches gets the present
- * state first, with the same events.
- */
+/** A client ignores events that it does not know. One that attaches gets the present state first, with the same events. */
 export type ProgressPayload = OfRun<
   | ProgressEvent
   | {

@@ -53,10 +53,7 @@ export default defineCommand({
 const SCRIPT_FILE = ".demo.json";
 const RUN = { intent: INTENT, provider: "replay", model: SCRIPT_FILE, check: [TEST] };
 
-/**
- * A folder for this run in a project in the user's data folder. So the record outlives the folder, and all
- * demos are one project in the list of known ones.
- */
+/** A folder for this run in a project of the user's data folder: the record outlives it, and all demos are one project. */
 class DemoProject {
   readonly dir: string;
 

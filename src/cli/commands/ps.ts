@@ -19,10 +19,7 @@ import { type Column, table } from "../output/table.ts";
 const PAGE = 1000;
 /** The longest page of the server. */
 const MAX_PAGE = 10_000;
-/**
- * Maximum columns of an intent, also in a pipe: an agent's intent for a child may have a megabyte. --json has all of
- * it.
- */
+/** Maximum columns of an intent, also in a pipe: one for a child may have a megabyte. --json has all of it. */
 const INTENT_WIDTH = 1000;
 
 export default defineCommand({

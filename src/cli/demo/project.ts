@@ -1,9 +1,6 @@
 /** The files of the project that `rnix demo` works on. */
 
-/**
- * The project of `rnix demo`: sh only, so that it runs wherever rnix runs. The bug is a classic: the last
- * line of the list has no newline, and `read` drops it.
- */
+/** sh only, so that it runs wherever rnix runs. The bug: the list's last line has no newline, and `read` drops it. */
 export const FILES: Readonly<Record<string, string>> = {
   "prices.txt": "apples 12\nbread 7\ncheese 23",
   "total.sh": `# Prints the sum of the prices in prices.txt.

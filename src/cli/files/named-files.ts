@@ -14,10 +14,7 @@ export interface NamedFiles {
 /** Descriptors that the command has anyway. */
 const OPEN_ALREADY = /^\/dev\/(?:stdin|stdout|stderr|null|fd\/\d+)$/;
 
-/**
- * Fails with PERMISSION when the command is inside a run that has no right to one of the files. Every command asks here
- * before it opens any; `more` names those that no flag names.
- */
+/** Fails with PERMISSION inside a run that has no right to one of the files. `more`: those that no flag names. */
 export async function requireFiles(
   io: Io,
   flags: Flags,

@@ -81,10 +81,7 @@ export function isSentence(argument: string): boolean {
   );
 }
 
-/**
- * What the user most probably meant, with a line to paste: the text after "unknown command". `args`: the words after
- * `name`. `more`: commands that are not built in.
- */
+/** What the user most probably meant, with a line to paste. `args`: words after `name`. `more`: commands of plugins. */
 export function meantCommand(name: string, args: readonly string[], more: readonly string[] = []): string {
   const quoted = quotedCommand(name);
   if (quoted !== undefined) return `; it was quoted. Without quotes:${line(quoted, args)}`;

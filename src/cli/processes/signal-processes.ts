@@ -8,10 +8,7 @@ import { type Io, withWire } from "../io.ts";
 import { plural } from "../output/format.ts";
 import { lastRun, target } from "./target.ts";
 
-/**
- * Signals all given processes, even if some fail; the exit code is that of the first failure. Without one, the project's
- * last live run gets the signal.
- */
+/** Signals all, even if some fail: the exit code is that of the first failure. Without PIDs: the project's last live run. */
 export async function signalProcesses(
   io: Io,
   pids: string[],

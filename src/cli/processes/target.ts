@@ -16,10 +16,7 @@ export function isTarget(text: string): boolean {
   return PID.test(text) || UUID.test(text);
 }
 
-/**
- * Parses the process that an argument names: a PID, a UUID, or the beginning of one. A PID never begins with 0 and a
- * UUIDv7 of today always does, so digits alone are unambiguous.
- */
+/** A PID never begins with 0 and a UUIDv7 of today always does, so digits alone are unambiguous. */
 export function target(io: Io, text: string): Target {
   if (PID.test(text)) return { pid: Number(text), cwd: io.cwd };
   if (UUID.test(text)) return { uuid: text.toLowerCase(), cwd: io.cwd };
@@ -40,10 +37,7 @@ interface Wanted {
   alive?: boolean;
 }
 
-/**
- * Connects and does `use` for the run that the argument names, or for the project's last one, which is then named on
- * stderr. A malformed argument fails before anything is connected.
- */
+/** Does `use` for the named run, or for the project's last one. A malformed argument fails before anything is connected. */
 export function withRun<T>(
   io: Io,
   argument: string | undefined,

@@ -24,10 +24,7 @@ export async function offerSetup(io: Io, session: Session, error: unknown): Prom
   return setUpAtTerminal(io, session, {}, { runs: true });
 }
 
-/**
- * The same before a conversation, which has no run yet that could fail. A user who has ever set a key or written a
- * provider is not kept waiting for the search of the machine.
- */
+/** The same before a conversation. A user with a key or a provider does not wait for the search of the machine. */
 export async function setUpFirst(io: Io): Promise<void> {
   if (!isTerminal(io) || isInsideRun(io.env) || hasProvider(io)) return;
   await withSession(io, {}, async (session) => {

@@ -9,10 +9,7 @@ import { SystemTerminal } from "./system-terminal.ts";
 import { type Sink, TerminalSink } from "./terminal-sink.ts";
 import { terminalText } from "./terminal-text.ts";
 
-/**
- * The real outside world of the commands. process.stdout, node:tty and node:fs take longer to load than a whole `rnix
- * version`, so each is loaded only where it is needed.
- */
+/** process.stdout, node:tty and node:fs load longer than `rnix version` takes: each is loaded only where it is needed. */
 export function systemIo(): Io {
   const stdin = new SystemInput();
   let terminal: SystemTerminal | undefined;

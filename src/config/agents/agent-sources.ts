@@ -197,10 +197,7 @@ export interface SkillNews {
   notices: string[];
 }
 
-/**
- * The skills of an agent's file. `isForeign`: a file of Claude Code, whose skills may be missing here; for any other, a
- * missing or broken one fails.
- */
+/** `isForeign`: a file of Claude Code, whose skills may be missing here. For any other, a missing or broken one fails. */
 export async function skillsOfAgent(
   front: AgentFront,
   {

@@ -112,10 +112,7 @@ export async function loadAgent(name: string, sources: ConfigSources): Promise<A
   throw new SyscallError("NOT_FOUND", `There is no agent "${name}".${suggestion(name, names)}`);
 }
 
-/**
- * For runs that use the agent's own checks. Fails with INVALID (exit 64) when the checks are not trusted: a run without
- * its checks must never look like one that passed.
- */
+/** Fails with INVALID (exit 64) for untrusted checks: a run without its checks must never look like one that passed. */
 export function requireChecks(agent: Agent): void {
   if (!agent.checksWithheld) return;
   throw new SyscallError(
@@ -232,10 +229,7 @@ async function read(found: AgentSource, sources: ConfigSources): Promise<Agent |
   };
 }
 
-/**
- * The agent with these skills and servers of a command line. Fails with INVALID for a skill that does not exist, is broken
- * or is not trusted.
- */
+/** With skills and servers of a command line. Fails with INVALID for a skill that is missing, broken or not trusted. */
 export async function withAdded(
   agent: Agent,
   { skill = [], mcp = [] }: { skill?: readonly string[]; mcp?: readonly string[] },

@@ -28,10 +28,7 @@ const SANDBOX_KEYS = [
   ["sandbox_level", "read-only"],
 ] as const;
 
-/**
- * The keys of this agent.yaml that need trust. `limits`: the user's; an agent may lower them without trust. `takes`: the
- * agent that it would replace.
- */
+/** The keys that need trust. `limits`: the user's, which an agent may lower. `takes`: the agent that it would replace. */
 export function askedOf(front: AgentFront, limits: Limits, takes: string | undefined): AskedKey[] {
   const { allowed_tools = ["*"], models, mcp = [], checks = [] } = front;
   const asked: (AskedKey & { widens?: boolean })[] = [

@@ -28,10 +28,7 @@ const OTHER_SECRETS = new Set([
 /** A shorter value does not count as a key. */
 const MIN_SECRET = 8;
 
-/**
- * The part of the daemon's environment that a run without a calling shell gets: no keys, also when the daemon runs
- * in the foreground. Such runs take their keys from `~/.config/rnix/env`.
- */
+/** What a run without a calling shell gets of the daemon's environment: no keys. Those come from `~/.config/rnix/env`. */
 export function daemonEnvironment(env: Env): Record<string, string> {
   const plain = Object.entries(env).filter(([name]) => isPlain(name));
   return Object.fromEntries(plain.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])));
@@ -89,10 +86,7 @@ function secretNames(names: Iterable<string>): ReadonlySet<string> {
   return new Set([...PROVIDER_KEYS, ...OTHER_SECRETS, ...names]);
 }
 
-/**
- * Reads `~/.config/rnix/env`: KEY=VALUE lines, for keys that are not in the spawner's environment. Fails with INVALID
- * when other users can read the file, and for any other kind of line.
- */
+/** The KEY=VALUE lines of `~/.config/rnix/env`. Fails with INVALID when others can read it, and for any other line. */
 export function userEnv(configDir: string): Record<string, string> {
   const file = join(configDir, "env");
   const values = files.get(file);

@@ -32,10 +32,7 @@ const DIGESTED_BYTES = BigInt(16 * 1024 ** 2);
 /** A younger change is not cached: file systems keep times in steps of a few ms. */
 const GRAIN_MS = 50;
 
-/**
- * Caches what was parsed from a file until the file changes. A change shows in modification and status time (ns), size
- * or inode. An unchanged file costs one `stat`.
- */
+/** Caches what was parsed from a file. A change shows in its times (ns), size or inode; an unchanged file costs one `stat`. */
 export class FileCache<T> {
   readonly #entries = new BoundedMap<string, { stamp: string; made: T }>(MAX_CACHED);
   readonly #make: (text: string, file: string) => T;
@@ -89,10 +86,7 @@ export function digestText(content: string | Uint8Array): string {
   return `sha256:${Bun.CryptoHasher.hash("sha256", content, "hex")}`;
 }
 
-/**
- * Replaces the file atomically and syncs it: mode 0600 in a folder of mode 0700. `isLocked`: no other process writes it now, so
- * what a killed writer has left is replaced by the next one.
- */
+/** Replaces the file atomically and syncs it, mode 0600. `isLocked`: no other process writes it, so a leftover is replaced. */
 export function writeAtomic(file: string, text: string, { isLocked = false } = {}): void {
   const temporary = isLocked
     ? join(dirname(file), `~${basename(file)}.tmp`)

@@ -19,10 +19,7 @@ const NONE = "none";
 /** The limit of unknown keys that a message explains. */
 const MAX_NAMED = 50;
 
-/**
- * A mapping of exactly these keys. `later`: keys of the format that this version does not support. They are refused as
- * unknown, with a message that says so.
- */
+/** A mapping of exactly these keys. `later`: keys of the format that are refused as not supported in this version. */
 export function strict<Shape extends z.ZodRawShape>(shape: Shape, later: readonly string[] = []) {
   const known = Object.keys(shape);
   return z.strictObject(shape, {

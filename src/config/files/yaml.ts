@@ -54,10 +54,7 @@ export async function readYaml<S extends ZodType>(
   return checked;
 }
 
-/**
- * Checks a YAML text, such as the front matter of a file. `firstLine`: the line of the file at which `text` begins.
- * `maxBytes`: larger than the default only in a command, never in the daemon.
- */
+/** `firstLine`: the line of the file at which `text` begins. `maxBytes`: above the default only in a command. */
 export async function parseYaml<S extends ZodType>(
   schema: S,
   text: string,
@@ -71,10 +68,7 @@ export async function parseYaml<S extends ZodType>(
   return { value: check(schema, parsed), text: parsed };
 }
 
-/**
- * Checks an embedded YAML text with Bun's own parser, which needs no loading time. That parser reports no positions and
- * accepts duplicate keys, so it is used for embedded files only.
- */
+/** By Bun's parser, which needs no loading time, but has no positions and accepts duplicate keys: for embedded files only. */
 export function parseStockYaml<S extends ZodType>(schema: S, text: string, file: string): Checked<S> {
   const parsed = stockText(file, Bun.YAML.parse(text) ?? {});
   return { value: check(schema, parsed), text: parsed };

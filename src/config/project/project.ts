@@ -63,10 +63,7 @@ export function findProject(at: CommandLocation, fs: ProjectFs = realFs): Projec
   return candidates[0] === cwd ? project(cwd, "folder", at) : project(cwd, "none", at);
 }
 
-/**
- * Makes the data folder, which a run needs. Fails with UNAVAILABLE (exit 69) when it cannot be written, and with INVALID
- * when a link leads out of the project.
- */
+/** Makes the data folder. Fails with UNAVAILABLE when it can't be written, and with INVALID for a link out of the project. */
 export function prepareProject(project: Project): void {
   const inProject = project.kind !== "none" && project.dataDir === ownDataDir(project.dir);
   if (inProject) requireNoLinks(project.dir);
@@ -82,10 +79,7 @@ export function prepareProject(project: Project): void {
   }
 }
 
-/**
- * Fails with INVALID when a part of the path from the project to its records is a link. A project may come from another
- * author, and its links could lead Rnix to write and remove files elsewhere.
- */
+/** Fails with INVALID for a link on the way to the records: another author's could lead Rnix to files elsewhere. */
 function requireNoLinks(dir: string): void {
   const data = ownDataDir(dir);
   // Below a run's folder, and in those of plugins, the writers check.
@@ -305,10 +299,7 @@ export class Projects {
     return "damaged" in read ? this.#repair(read.damaged) : read.projects;
   }
 
-  /**
-   * Adds a new project; a known one costs one `stat`. Returns whether it is new. Fails with TIMEOUT when the lock is held
-   * for a second.
-   */
+  /** Returns whether it is new; a known one costs one `stat`. Fails with TIMEOUT when the lock is held for a second. */
   async remember(project: Project): Promise<boolean> {
     const entry = entryOf(project);
     if (this.#has(entry)) return false;

@@ -201,10 +201,7 @@ function foundBy(provider: Provider, look: Lookup): string {
 /** A local server answers at once or is not running. */
 const ANSWER_MS = 500;
 
-/**
- * The chat models of the Ollama server at this address (`…/v1`), the last used first. null when no such server answers
- * within half a second.
- */
+/** The chat models of an Ollama server, the last used first. null when none answers at the address within half a second. */
 async function ollamaModels(baseUrl: string, clock: Pick<Clock, "timer">): Promise<string[] | null> {
   const late = new AbortController();
   const timer = clock.timer(ANSWER_MS, () => late.abort());

@@ -79,10 +79,7 @@ export async function loadProviders(
   return result;
 }
 
-/**
- * The providers with one more entry, as if the user's file had it. `null` removes a key of the entry. Fails with INVALID
- * for a malformed one.
- */
+/** With one more entry, as if the user's file had it; null removes a key. Fails with INVALID for a malformed one. */
 export function withEntry(
   providers: Providers,
   name: string,

@@ -89,10 +89,7 @@ export function warningsOf(folder: string, name: string, yaml: YamlText): string
   return warnings;
 }
 
-/**
- * Checks a SKILL.md strictly. Fails with INVALID, which names file, line and column. Returns a warning for each key that
- * is not part of the format: Rnix ignores it, another product may use it.
- */
+/** Checks strictly; INVALID names file, line and column. Returns a warning for each key that is not part of the format. */
 export async function checkSkillFile(file: string, content: string): Promise<string[]> {
   const { front, body } = splitSkill(content, file);
   const { value, text: yaml } = await parseYaml(Format.unwrap().loose(), front, file, { firstLine: 2 });

@@ -89,10 +89,7 @@ export async function loadSkills(sources: ConfigSources): Promise<SkillList> {
   return list;
 }
 
-/**
- * Loads one skill. Fails with NOT_FOUND, which suggests the nearest name, with INVALID when the only one is broken, and
- * with PERMISSION when it has scripts and its project is not trusted.
- */
+/** Fails with NOT_FOUND, INVALID when the only one is broken, or PERMISSION for scripts of a project that is not trusted. */
 export async function loadSkill(name: string, sources: ConfigSources): Promise<Skill> {
   const list: SkillList = { skills: [], problems: [], shadowed: [], withheld: [], waiting: [] };
   const untrusted: string[] = [];

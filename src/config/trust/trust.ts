@@ -87,10 +87,7 @@ export class Trust implements TrustView {
   readonly #roots: readonly string[];
   #record: TrustRecord | null;
 
-  /**
-   * `hasRuns`: this kernel has an active run in the project. `definitions`: a folder with the project's files as they are
-   * in another revision.
-   */
+  /** `hasRuns`: this kernel has an active run in the project. `definitions`: a folder with its files of another revision. */
   constructor(
     userDataDir: string,
     project: Project,
@@ -192,10 +189,7 @@ export class Trust implements TrustView {
     return entriesIn(this.#active).map(({ name }) => name);
   }
 
-  /**
-   * Marks the first active run of this kernel. `items`: the present content; null when other runs are active, because
-   * then it is unknown who made a change.
-   */
+  /** Marks the first active run of this kernel. `items`: null when others are active, as then a change's author is unknown. */
   beginRuns(kernelId: string, items: readonly TrustItem[] | null): void {
     if (items) this.#adopt(followedOf(items));
     try {
