@@ -23,7 +23,7 @@ import {
   texts,
   variable,
 } from "./files/values.ts";
-import { readYaml, type YamlText, yamlError } from "./files/yaml.ts";
+import { type Checked, readYaml, type YamlText, yamlError } from "./files/yaml.ts";
 import { filesOfServer, mcpEntry, SERVER_NAME } from "./mcp/mcp-entry.ts";
 import type { Project } from "./project/project.ts";
 
@@ -62,20 +62,17 @@ export function projectInitFile({ dir, kind }: Project): string | null {
 export async function loadUserInit(configDir: string, home: string): Promise<InitFile | null> {
   const read = await readYaml(UserFile, join(configDir, FILE));
   if (!read) return null;
-  requireNames(read.value, read.text);
   const supervisors = read.value.supervisors.map((supervisor, index) => ({
     ...supervisor,
     project: projectOf(supervisor.project, home, read.text, ["supervisors", index, "project"]),
   }));
-  return { file: read.text.file, services: servicesOf(read), supervisors };
+  return { ...contentOf(read), supervisors };
 }
 
 /** Loads the project's init.yaml; null when there is none. INVALID names file, line and column. */
 export async function loadProjectInit(file: string): Promise<InitFile | null> {
   const read = await readYaml(ProjectFile, file);
-  if (!read) return null;
-  requireNames(read.value, read.text);
-  return { file: read.text.file, services: servicesOf(read), supervisors: read.value.supervisors };
+  return read && contentOf(read);
 }
 
 /** The files of the project that the commands of its services name. */
@@ -103,8 +100,17 @@ const name = (what: string) =>
 const required = () => flag().default(false);
 
 const restart = () => choice(["permanent", "transient", "temporary"]).default("permanent");
-const maxRestarts = () => number(SETTINGS.supervisor_restarts).optional();
-const period = () => number(SETTINGS.supervisor_window).optional();
+
+/** How often something may be restarted. */
+const restarts = () => ({
+  max_restarts: number(SETTINGS.supervisor_restarts).optional(),
+  period: number(SETTINGS.supervisor_window).optional(),
+});
+
+const renamed = <S extends { max_restarts?: number; period?: number }>(written: S) => {
+  const { max_restarts: maxRestarts, period: periodMs, ...same } = written;
+  return { ...same, maxRestarts, periodMs };
+};
 
 const shutdown = () =>
   z
@@ -135,15 +141,9 @@ const CommandService = () =>
       cwd: text("a folder").optional(),
       env: mapping("variables", anyText(), variable()).default({}),
       restart: restart(),
-      max_restarts: maxRestarts(),
-      period: period(),
+      ...restarts(),
       shutdown: shutdown(),
-    }).transform(({ command: argv, max_restarts, period: periodMs, ...same }) => ({
-      ...same,
-      argv,
-      maxRestarts: max_restarts,
-      periodMs,
-    })),
+    }).transform(({ command: argv, ...same }) => ({ ...renamed(same), argv })),
   });
 
 const McpService = () => strict({ ...service(), type: z.literal("mcp"), config: mcpEntry() });
@@ -176,23 +176,12 @@ const CHILD_OPTIONS = namesWith({ init: true });
 const supervisor = () => ({
   name: name("the supervisor's name"),
   strategy: choice(["one_for_one", "one_for_all", "rest_for_one"]).default("one_for_one"),
-  max_restarts: maxRestarts(),
-  period: period(),
+  ...restarts(),
   required: required(),
   children: list("children", Child()).min(1, { error: "expected at least one child" }),
 });
 
-const numbers = <S extends { max_restarts?: number; period?: number }>({
-  max_restarts,
-  period,
-  ...same
-}: S) => ({
-  ...same,
-  maxRestarts: max_restarts,
-  periodMs: period,
-});
-
-const Supervisor = () => strict(supervisor()).transform(numbers);
+const Supervisor = () => strict(supervisor()).transform(renamed);
 
 /** A list of services or supervisors, in the order of the file. */
 const file = <S extends z.ZodType>(supervisors: S) =>
@@ -201,37 +190,25 @@ const file = <S extends z.ZodType>(supervisors: S) =>
     supervisors: list("supervisors", supervisors).default([]),
   });
 
-const UserFile = z.lazy(() =>
-  file(
-    strict({ ...supervisor(), project: text("the folder of the project that its agents work in") }).transform(
-      numbers,
-    ),
-  ),
-);
+const UserFile = z.lazy(() => {
+  const project = text("the folder of the project that its agents work in");
+  return file(strict({ ...supervisor(), project }).transform(renamed));
+});
 export const ProjectFile = z.lazy(() => file(Supervisor()));
 
-type Written = z.infer<ReturnType<typeof Service>>;
-
-function servicesOf({
-  value,
-  text: yaml,
-}: {
-  value: { services: Written[] };
-  text: YamlText;
-}): InitService[] {
-  return value.services.map((written, index) => {
+/** What both files have, once their names and ids are unique: these identify what runs. */
+function contentOf({ value, text }: Checked<typeof ProjectFile | typeof UserFile>): InitFile {
+  requireNames(value, text);
+  const services = value.services.map((written, index): InitService => {
     if (written.type === "command") return written;
-    const wrong = (path: readonly PropertyKey[], message: string): SyscallError =>
-      yamlError(yaml, ["services", index, "config", ...path], message);
+    const wrong: McpService["wrong"] = (path, message) =>
+      yamlError(text, ["services", index, "config", ...path], message);
     return { ...written, wrong };
   });
+  return { file: text.file, services, supervisors: value.supervisors };
 }
 
-/** Names and ids identify what runs, so each must be unique. */
-function requireNames(
-  { services, supervisors }: { services: { name: string }[]; supervisors: InitSupervisor[] },
-  yaml: YamlText,
-): void {
+function requireNames({ services, supervisors }: z.infer<typeof ProjectFile>, yaml: YamlText): void {
   const seen = new Set<string>();
   const once = (path: PropertyKey[], key: "name" | "id", value: string, known: Set<string>): void => {
     if (known.has(value)) {

@@ -106,7 +106,7 @@ function claudeFiles({ dir }: Root, problems: Problem[]): ClaudeFile[] {
       const path = join(dir, file);
       try {
         const read = claudeTexts.get(path);
-        const name = read?.parts && claudeName(read.parts);
+        const name = read?.parts && AGENT_NAME.exec(read.parts.front)?.[2];
         return read?.parts && name && isFolderName(name)
           ? [{ path, name, text: read.text, parts: read.parts }]
           : [];
@@ -117,10 +117,8 @@ function claudeFiles({ dir }: Root, problems: Problem[]): ClaudeFile[] {
     });
 }
 
-/** The name that the front matter gives the agent; undefined without one. */
-function claudeName({ front }: FrontMatter): string | undefined {
-  return /^name:[ \t]*(["']?)([^"'\r\n#]+?)\1[ \t]*$/m.exec(front)?.[2];
-}
+/** The name that a front matter gives its agent. */
+const AGENT_NAME = /^name:[ \t]*(["']?)([^"'\r\n#]+?)\1[ \t]*$/m;
 
 function ofClaude({ tier }: Root, { path, name, text, parts }: ClaudeFile): AgentSource {
   const read = async (): Promise<ClaudeAgent> => {
@@ -176,17 +174,16 @@ function embedded(name: string, sources: ConfigSources): AgentSource[] {
   const manifest = fileOf(AGENT_FILE);
   if (manifest === undefined) return [];
   const instructions = fileOf(INSTRUCTIONS_FILE)?.text ?? null;
-  return [
-    {
-      name,
-      source: EMBEDDED,
-      tier: "embedded",
-      isThere: () => true,
-      manifest: async () => stockYaml(AgentFile, manifest.front, manifest.text, stockLabel(manifest.path)),
-      instructions: () => instructions?.trim() ?? null,
-      content: () => `${manifest.text}\n${instructions}`,
-    },
-  ];
+  const agent: AgentSource = {
+    name,
+    source: EMBEDDED,
+    tier: "embedded",
+    isThere: () => true,
+    manifest: async () => stockYaml(AgentFile, manifest.front, manifest.text, stockLabel(manifest.path)),
+    instructions: () => instructions?.trim() ?? null,
+    content: () => `${manifest.text}\n${instructions}`,
+  };
+  return [agent];
 }
 
 /** What is said of an agent's skills. */
@@ -200,13 +197,9 @@ export interface SkillNews {
 /** `isForeign`: a file of Claude Code, whose skills may be missing here. For any other, a missing or broken one fails. */
 export async function skillsOfAgent(
   front: AgentFront,
-  {
-    yaml,
-    sources,
-    news,
-    isForeign,
-  }: { yaml: YamlText; sources: ConfigSources; news: SkillNews; isForeign: boolean },
+  o: { yaml: YamlText; sources: ConfigSources; news: SkillNews; isForeign: boolean },
 ): Promise<{ skills: SkillInfo[]; deferredSkills: SkillInfo[] }> {
+  const { yaml, sources, news, isForeign } = o;
   const named = async (key: "skills" | "deferred_skills"): Promise<SkillInfo[]> => {
     const loaded = [...(front[key] ?? []).entries()]
       .filter(([, name]) => key === "skills" || name !== EVERY)
@@ -268,22 +261,19 @@ async function withEverySkill(
     .filter(({ name }) => !taken.some((one) => one.name === name))
     .map((skill) => ({ ...skill, description: skill.description.slice(0, MAX_DESCRIPTION) }))
     .toSorted((a, b) => TIERS.indexOf(a.tier) - TIERS.indexOf(b.tier));
-  const offered = [...named];
-  const left: string[] = [];
-  let length = offered.reduce((sum, { description }) => sum + description.length, 0);
-  for (const skill of others) {
-    if (length + skill.description.length > MAX_OFFERED) left.push(skill.name);
-    else {
-      length += skill.description.length;
-      offered.push(skill);
-    }
-  }
+  let length = named.reduce((sum, { description }) => sum + description.length, 0);
+  const { offered = [], left = [] } = Object.groupBy(others, ({ description }) => {
+    if (length + description.length > MAX_OFFERED) return "left";
+    length += description.length;
+    return "offered";
+  });
   if (left.length > 0) {
+    const names = left.map(({ name }) => name).join(", ");
     notices.push(
-      `Skills whose descriptions exceed ${MAX_OFFERED} characters in all are not offered: ${left.join(", ")}. Load one with --skill NAME.`,
+      `Skills whose descriptions exceed ${MAX_OFFERED} characters in all are not offered: ${names}. Load one with --skill NAME.`,
     );
   }
-  return offered;
+  return [...named, ...offered];
 }
 
 const TIERS: readonly Tier[] = ["project", "user", "embedded"];

@@ -83,7 +83,8 @@ export async function loadAgents(sources: ConfigSources): Promise<AgentList> {
       const nearer = byName.get(found.name);
       if (!nearer) {
         byName.set(found.name, found);
-        list.agents.push(...[await read(found, sources)].filter((agent) => agent !== null));
+        const agent = await read(found, sources);
+        if (agent) list.agents.push(agent);
       } else if (nearer.content() !== found.content()) {
         list.shadowed.push({ name: found.name, path: found.source, by: nearer.source });
       }
@@ -131,13 +132,12 @@ export async function projectAgents(sources: ConfigSources): Promise<TrustReques
     // An unreadable agent needs no trust. `rnix agents` and a spawn report its problem.
     const front = (await found.manifest().catch(unreadable))?.value;
     const asked = front ? await askedOfAgent(found, front, sources) : [];
-    const isCheck = ({ key }: AskedKey): boolean => key === AGENT_CHECKS;
-    const parts = [asked.filter((one) => !isCheck(one)), asked.filter(isCheck)];
-    const requests = parts.filter((keys) => keys.length > 0);
-    byName.set(
-      found.name,
-      requests.map((keys) => requestOf(found, keys, front?.checks, sources)),
-    );
+    const parts = Map.groupBy(asked, ({ key }) => key === AGENT_CHECKS);
+    const requests = [false, true].flatMap((isCheck) => {
+      const keys = parts.get(isCheck);
+      return keys ? [requestOf(found, keys, front?.checks, sources)] : [];
+    });
+    byName.set(found.name, requests);
   }
   return [...byName.values()].flat();
 }

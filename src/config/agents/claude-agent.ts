@@ -24,9 +24,10 @@ export async function readClaudeAgent(file: string, parts: FrontMatter): Promise
   const { name, description, tools, disallowedTools, model, skills, maxTurns, effort, mcpServers } = value;
   const listed = tools === undefined ? undefined : mapped(toolNames(tools), note);
   const deny = disallowedTools === undefined ? [] : mapped(toolNames(disallowedTools), note);
-  const allowed = withoutRules(listed ?? ["*"], deny);
+  const allowed = (listed ?? ["*"]).filter((rule) => !deny.includes(rule));
   const isPlan = value.permissionMode === "plan";
-  for (const key of Object.keys(value).filter((one) => !USED.has(one)))
+  const { shape } = Front.unwrap();
+  for (const key of Object.keys(value).filter((one) => !Object.hasOwn(shape, one)))
     note(`the key "${key}" has no effect in Rnix`);
   if (value.permissionMode !== undefined && !isPlan && value.permissionMode !== "default") {
     note(
@@ -52,28 +53,27 @@ export async function readClaudeAgent(file: string, parts: FrontMatter): Promise
   return { manifest: { value: front, text }, deny: [...deny], notes };
 }
 
-const words = z.union([z.string(), z.array(z.string())]);
+const words = z
+  .union([z.string(), z.array(z.string())])
+  .nullish()
+  .transform((value) => value ?? undefined);
 
 const Front = z.lazy(() =>
   z.looseObject({
     name: z.coerce.string().min(1),
     description: z.coerce.string().min(1),
-    tools: words.nullish().transform((value) => value ?? undefined),
-    disallowedTools: words.nullish().transform((value) => value ?? undefined),
+    tools: words,
+    disallowedTools: words,
     model: z.string().optional(),
-    skills: words.nullish().transform((value) => value ?? undefined),
+    skills: words,
     maxTurns: z.coerce.number().int().positive().optional(),
     effort: z.unknown().optional(),
     permissionMode: z.unknown().optional(),
     mcpServers: z.unknown().optional(),
+    /** Of Claude Code's screen alone. */
+    color: z.unknown().optional(),
   }),
 );
-
-/** `color` is of Claude Code's screen alone. */
-const USED = new Set([
-  ...["name", "description", "tools", "disallowedTools", "model", "skills", "maxTurns", "effort"],
-  ...["permissionMode", "mcpServers", "color"],
-]);
 
 /** Many of these files are no YAML: a description with ": " in it. Then each line is a key and its text. */
 async function frontOf(file: string, { front }: FrontMatter): Promise<Checked<typeof Front>> {
@@ -106,16 +106,8 @@ const TOOLS: Readonly<Record<string, string>> = {
   ...{ TodoRead: "Plan", TodoWrite: "Plan" },
   ...{ TaskCreate: "TaskCreate", TaskGet: "TaskGet", TaskList: "TaskList", TaskUpdate: "TaskUpdate" },
   ...{ SlashCommand: "Skill", SendMessage: "SendMessage" },
-  ...{
-    BashOutput: "",
-    KillBash: "",
-    KillShell: "",
-    TaskOutput: "",
-    TaskStop: "",
-    ToolSearch: "",
-    ExitPlanMode: "",
-  },
-  ...{ EnterPlanMode: "", ListMcpResourcesTool: "", ReadMcpResourceTool: "" },
+  ...{ BashOutput: "", KillBash: "", KillShell: "", TaskOutput: "", TaskStop: "", ToolSearch: "" },
+  ...{ ExitPlanMode: "", EnterPlanMode: "", ListMcpResourcesTool: "", ReadMcpResourceTool: "" },
 };
 
 /** The rules with the names that they have here. A tool that does not exist here is noted. */
@@ -136,10 +128,6 @@ function ruleOf(name: string, pattern: string | undefined): string {
   // Claude Code names kinds of agents here; the tool of Rnix takes each.
   if (pattern === undefined || name === "Agent" || name === "Skill") return name;
   return `${name}(${pattern.replace(/:\*$/, " *")})`;
-}
-
-function withoutRules(rules: readonly string[], denied: readonly string[]): string[] {
-  return rules.filter((rule) => !denied.includes(rule));
 }
 
 type Servers = NonNullable<AgentFront["mcp"]>;

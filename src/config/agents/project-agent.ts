@@ -31,35 +31,35 @@ const SANDBOX_KEYS = [
 /** The keys that need trust. `limits`: the user's, which an agent may lower. `takes`: the agent that it would replace. */
 export function askedOf(front: AgentFront, limits: Limits, takes: string | undefined): AskedKey[] {
   const { allowed_tools = ["*"], models, mcp = [], checks = [] } = front;
-  const asked: (AskedKey & { widens?: boolean })[] = [
-    ...(takes === undefined
-      ? []
-      : [{ key: "name", value: front.name, says: `in place of ${takes} of this name` }]),
-    {
-      key: "allowed_tools",
-      value: allowed_tools,
-      says: `tools ${allowed_tools.join(", ")}`,
-      widens: readOnlyRules(allowed_tools).left.length > 0,
-    },
-    ...(models ? [{ key: "models", value: models, says: `models ${JSON.stringify(models)}` }] : []),
-    ...(mcp.length > 0
-      ? [{ key: "mcp", value: mcp, says: `MCP servers ${mcp.map(serverName).join(", ")}` }]
-      : []),
-    ...AGENT_SETTINGS.flatMap((key) => {
+  const names = mcp.map((server) => (typeof server === "string" ? server : server.name));
+  /** A key with its value, what is said of it, and whether it goes beyond the user's own. undefined: it is not set. */
+  type Written = [key: string, value: unknown, says: string, widens?: boolean];
+  const keys: (Written | undefined)[] = [
+    takes === undefined ? undefined : ["name", front.name, `in place of ${takes} of this name`],
+    [
+      "allowed_tools",
+      allowed_tools,
+      `tools ${allowed_tools.join(", ")}`,
+      readOnlyRules(allowed_tools).left.length > 0,
+    ],
+    models && ["models", models, `models ${JSON.stringify(models)}`],
+    mcp.length > 0 ? ["mcp", mcp, `MCP servers ${names.join(", ")}`] : undefined,
+    ...AGENT_SETTINGS.map((key): Written | undefined => {
       const value = front[key];
-      if (value === undefined) return [];
-      const says = `${key} ${formatLimit(value, SETTINGS[key])}`;
-      return [{ key, value, says, widens: isBeyond(value, limits[key]) }];
+      if (value === undefined) return undefined;
+      return [key, value, `${key} ${formatLimit(value, SETTINGS[key])}`, isBeyond(value, limits[key])];
     }),
-    ...SANDBOX_KEYS.flatMap(([key, strict]) => {
+    ...SANDBOX_KEYS.map(([key, strict]): Written | undefined => {
       const value = front[key];
-      return value === undefined ? [] : [{ key, value, says: `${key} ${value}`, widens: value !== strict }];
+      return value && [key, value, `${key} ${value}`, value !== strict];
     }),
-    ...(checks.length > 0 ? [{ key: "checks", value: checks, says: `checks ${checks.join("; ")}` }] : []),
+    checks.length > 0 ? ["checks", checks, `checks ${checks.join("; ")}`] : undefined,
   ];
-  return asked
-    .filter(({ key, widens }) => asksTrust(FILE, key, widens))
-    .map(({ key, value, says }) => ({ key, value, says }));
+  return keys.flatMap((written) => {
+    if (!written) return [];
+    const [key, value, says, widens] = written;
+    return asksTrust(FILE, key, widens) ? [{ key, value, says }] : [];
+  });
 }
 
 /** The agent.yaml without the refused keys, and with read-only tools if its tools are refused. */
@@ -84,8 +84,4 @@ export function readOnlyRules(rules: readonly string[]): { kept: string[]; left:
     }
   }
   return { kept: [...new Set(kept)], left };
-}
-
-function serverName(server: string | { name: string }): string {
-  return typeof server === "string" ? server : server.name;
 }

@@ -19,19 +19,15 @@ const PROVIDER_KEYS = new Set(
     .flat()
     .map((name) => `${name}_API_KEY`),
 );
-const OTHER_SECRETS = new Set([
-  "ANTHROPIC_AUTH_TOKEN",
-  "AWS_BEARER_TOKEN_BEDROCK",
-  "CLAUDE_CODE_OAUTH_TOKEN",
-]);
+const OTHER_SECRETS = ["ANTHROPIC_AUTH_TOKEN", "AWS_BEARER_TOKEN_BEDROCK", "CLAUDE_CODE_OAUTH_TOKEN"];
 
 /** A shorter value does not count as a key. */
 const MIN_SECRET = 8;
 
 /** What a run without a calling shell gets of the daemon's environment: no keys. Those come from `~/.config/rnix/env`. */
 export function daemonEnvironment(env: Env): Record<string, string> {
-  const plain = Object.entries(env).filter(([name]) => isPlain(name));
-  return Object.fromEntries(plain.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])));
+  const entries = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return Object.fromEntries(entries.filter(([name]) => isPlain(name)));
 }
 
 /**
@@ -113,12 +109,7 @@ const files = new FileCache((text, file) => {
         `${file}:${index + 1}:1: expected KEY=VALUE, or a comment after "#".`,
       );
     }
-    values[name] = unquoted(value.trim());
+    values[name] = value.trim().replace(/^(["'])(.*)\1$/, "$2");
   }
   return values;
 });
-
-function unquoted(value: string): string {
-  const [, quoted] = /^(["'])(.*)\1$/.exec(value)?.slice(1) ?? [];
-  return quoted ?? value;
-}

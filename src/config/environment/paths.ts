@@ -8,7 +8,7 @@ import { canWrite, isClosedByOwner } from "../files/file.ts";
 
 export type Env = Readonly<Record<string, string | undefined>>;
 
-/** The paths of the user's configuration, data and socket. All are absolute; none needs to exist. */
+/** All are absolute; none needs to exist. */
 export interface UserPaths {
   home: string;
   /** config.yaml, providers.yaml, env, agents/, skills/, plugins/. */

@@ -17,7 +17,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { BoundedMap } from "../../lib/caches.ts";
+import { BoundedMap, lazy } from "../../lib/caches.ts";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { readRegularSync } from "../../lib/regular-file.ts";
 import { SyscallError } from "../../plugin/errors.ts";
@@ -77,7 +77,10 @@ export function digestFile(file: string): string | null {
   const cached = digests.get(file);
   if (cached?.stamp === stamp) return cached.digest;
   // Reading a large file whole would block the daemon's thread.
-  const digest = stat.size > DIGESTED_BYTES ? digestText(stampText(stat)) : digestBytes(file);
+  const digest =
+    stat.size > DIGESTED_BYTES
+      ? digestText(stampText(stat))
+      : digestText(readBytes(file, MAX_DIGESTED_BYTES, scratch()));
   if (stamp !== null) digests.set(file, { stamp, digest });
   return digest;
 }
@@ -143,17 +146,12 @@ export function jsonOf(text: string): unknown {
 export function fileError(cause: unknown, file: string, verb: string): SyscallError {
   if (cause instanceof SyscallError) return cause;
   const system = errnoOf(cause);
-  if (system === "EROFS") {
-    return new SyscallError("PERMISSION", `Cannot ${verb} ${file}: its disk is read-only (EROFS).`, {
-      cause,
-    });
-  }
-  if (system === "EACCES" || system === "EPERM") {
-    return new SyscallError("PERMISSION", `Cannot ${verb} ${file} (${system}). Check its owner and mode.`, {
-      cause,
-    });
-  }
-  return new SyscallError("INTERNAL", `Cannot ${verb} ${file} (${system ?? "unknown reason"}).`, { cause });
+  const what = `Cannot ${verb} ${file}`;
+  if (system === "EROFS")
+    return new SyscallError("PERMISSION", `${what}: its disk is read-only (EROFS).`, { cause });
+  if (system === "EACCES" || system === "EPERM")
+    return new SyscallError("PERMISSION", `${what} (${system}). Check its owner and mode.`, { cause });
+  return new SyscallError("INTERNAL", `${what} (${system ?? "unknown reason"}).`, { cause });
 }
 
 /** Identifies a folder: another one at the same path has another identity. */
@@ -182,8 +180,7 @@ export function canWrite(path: string): boolean {
 /** Whether another user owns the folder and keeps this user out of the folder inside it. */
 export function isClosedByOwner(folder: string, inside: string, uid: number): boolean {
   try {
-    if (statSync(folder).uid === uid) return false;
-    accessSync(join(folder, inside), constants.X_OK);
+    if (statSync(folder).uid !== uid) accessSync(join(folder, inside), constants.X_OK);
     return false;
   } catch (thrown) {
     return errnoOf(thrown) === "EACCES";
@@ -193,13 +190,7 @@ export function isClosedByOwner(folder: string, inside: string, uid: number): bo
 const digests = new BoundedMap<string, { stamp: string; digest: string }>(MAX_CACHED);
 
 /** The files of all plugins are read at once: a buffer for each would be garbage at once. */
-function digestBytes(file: string): string {
-  scratch ??= Buffer.allocUnsafeSlow(SCRATCH_BYTES);
-  return digestText(readBytes(file, MAX_DIGESTED_BYTES, scratch));
-}
-
-const SCRATCH_BYTES = 64 * 1024;
-let scratch: Buffer | undefined;
+const scratch = lazy(() => Buffer.allocUnsafeSlow(64 * 1024));
 
 function readBytes(file: string, most: number, reuse?: Buffer): Buffer {
   try {

@@ -15,16 +15,17 @@ export interface NamedFiles {
   unbound?: string;
 }
 
-const NONE: NamedFiles = { files: [], manifests: [] };
+export const NO_FILES: NamedFiles = { files: [], manifests: [] };
 const MAX_WORDS = 500;
 /** Including the folder it starts in. */
 const MAX_FOLDERS = 8;
 /** Programs that run the commands in files of these names. */
-const RUNNERS: Readonly<Record<string, readonly string[]>> = {
-  make: ["Makefile", "makefile", "GNUmakefile"],
-  gmake: ["Makefile", "makefile", "GNUmakefile"],
-  just: ["justfile", "Justfile", ".justfile"],
-};
+const MAKEFILES = ["Makefile", "makefile", "GNUmakefile"];
+const RUNNERS = new Map([
+  ["make", MAKEFILES],
+  ["gmake", MAKEFILES],
+  ["just", ["justfile", "Justfile", ".justfile"]],
+]);
 const PACKAGE_MANAGERS = new Set(["npm", "npx", "pnpm", "yarn", "bun", "bunx"]);
 const MANIFEST = "package.json";
 
@@ -42,7 +43,7 @@ export function filesOfLine(line: string, base: string, projectDir: string): Nam
 
 /** `base`: the folder of relative words. They may also start in a folder that another word names (`cd web`). */
 export function filesOfWords(words: readonly string[], base: string, projectDir: string): NamedFiles {
-  if (words.length > MAX_WORDS) return unbound(`a command of more than ${MAX_WORDS} words`);
+  if (words.length > MAX_WORDS) return { ...NO_FILES, unbound: `a command of more than ${MAX_WORDS} words` };
   const isInside = (path: string): boolean => path === projectDir || path.startsWith(`${projectDir}${sep}`);
   const paths = words
     .flatMap((word) => [word, ...word.split("=").slice(1)])
@@ -52,10 +53,13 @@ export function filesOfWords(words: readonly string[], base: string, projectDir:
     .filter((path) => isInside(path) && isA(path, "folder"));
   const bases = [...new Set([base, ...folders])];
   if (bases.length > MAX_FOLDERS) {
-    return unbound(`a command that names more than ${MAX_FOLDERS - 1} folders of the project`);
+    return {
+      ...NO_FILES,
+      unbound: `a command that names more than ${MAX_FOLDERS - 1} folders of the project`,
+    };
   }
   const programs = words.map((word) => basename(word));
-  const read = programs.flatMap((program) => (Object.hasOwn(RUNNERS, program) ? RUNNERS[program] : []) ?? []);
+  const read = programs.flatMap((program) => RUNNERS.get(program) ?? []);
   const inBases = (names: readonly string[]): string[] =>
     bases
       .flatMap((from) => names.map((name) => resolve(from, name)))
@@ -68,16 +72,11 @@ export function filesOfWords(words: readonly string[], base: string, projectDir:
 }
 
 export function allNamed(parts: readonly NamedFiles[]): NamedFiles {
-  if (parts.length === 0) return NONE;
   return {
     files: [...new Set(parts.flatMap(({ files }) => files))],
     manifests: [...new Set(parts.flatMap(({ manifests }) => manifests))],
     unbound: parts.find((part) => part.unbound !== undefined)?.unbound,
   };
-}
-
-function unbound(what: string): NamedFiles {
-  return { ...NONE, unbound: what };
 }
 
 /** The `scripts` of a package.json, which a package manager runs. The whole text when it is not JSON. */

@@ -117,24 +117,13 @@ function candidateFolders(cwd: string, home: string, fs: ProjectFs, inPipeline: 
   const folders: string[] = [];
   for (let dir = cwd; ; dir = dirname(dir)) {
     const stat = fs.lstat(dir);
-    if (!stat || stat.dev !== device || isAtOrAbove(dir, home)) break;
-    if (!isWorldWritable(stat.mode) || (inPipeline && !isSticky(stat.mode))) folders.push(dir);
+    if (!stat || stat.dev !== device || dir === dirname(dir) || `${home}/`.startsWith(`${dir}/`)) break;
+    const isWorldWritable = (stat.mode & 0o002) !== 0;
+    // All users may add files, and each removes only its own.
+    const isSticky = (stat.mode & 0o1000) !== 0;
+    if (!isWorldWritable || (inPipeline && !isSticky)) folders.push(dir);
   }
   return folders;
-}
-
-/** True for the root folder, which ends every walk. */
-function isAtOrAbove(dir: string, home: string): boolean {
-  return dir === home || dir === dirname(dir) || home.startsWith(`${dir}/`);
-}
-
-function isWorldWritable(mode: number): boolean {
-  return (mode & 0o002) !== 0;
-}
-
-/** All users may add files, and each removes only its own. */
-function isSticky(mode: number): boolean {
-  return (mode & 0o1000) !== 0;
 }
 
 /** False for a `.rnix/` of another user, in a folder of another user, or behind a link. */
@@ -144,11 +133,8 @@ function belongsToUser(dir: string, uid: number, fs: ProjectFs): boolean {
 }
 
 function project(dir: string, kind: Project["kind"], at: CommandLocation): Project {
-  return { id: projectId(dir), dir, kind, ...dataFolder(dir, kind, at) };
-}
-
-function projectId(dir: string): string {
-  return Bun.CryptoHasher.hash("sha256", dir, "hex").slice(0, 16);
+  const id = Bun.CryptoHasher.hash("sha256", dir, "hex").slice(0, 16);
+  return { id, dir, kind, ...dataFolder(dir, kind, at) };
 }
 
 function dataFolder(
@@ -179,9 +165,8 @@ function realFolder(cwd: string, fs: ProjectFs): string {
   try {
     real = fs.realpath(cwd);
   } catch (cause) {
-    throw new SyscallError("NOT_FOUND", `The folder ${cwd} cannot be found. Change to one that exists.`, {
-      cause,
-    });
+    const message = `The folder ${cwd} cannot be found. Change to one that exists.`;
+    throw new SyscallError("NOT_FOUND", message, { cause });
   }
   if (!fs.lstat(real)?.isDirectory()) throw new SyscallError("INVALID", `${cwd}: expected a folder.`);
   return real;
@@ -232,13 +217,9 @@ export class ProjectAnswers {
       rmSync(this.#file, { force: true });
       return;
     }
-    const { dir } = this.#project;
-    const file = {
-      v: ANSWERS_VERSION,
-      project: dir,
-      folder: folderIdentity(dir),
-      rules: [...new Set(rules)],
-    };
+    const { dir: project } = this.#project;
+    const folder = folderIdentity(project);
+    const file = { v: ANSWERS_VERSION, project, folder, rules: [...new Set(rules)] };
     writeAtomic(this.#file, `${JSON.stringify(file, null, 2)}\n`);
   }
 }
@@ -369,16 +350,12 @@ function entryOf({ id, dir, dataDir, kind }: Project): KnownProject {
 }
 
 function withinBounds(all: readonly KnownProject[]): string {
-  const text = textOf(all);
+  const text = `${JSON.stringify({ v: LIST_VERSION, projects: all }, null, 2)}\n`;
   if (Buffer.byteLength(text) <= MAX_BYTES) return text;
   // The last one is the one being added.
   const there = all.filter((project, at) => at === all.length - 1 || pathExists(project.data_dir));
   const kept = there.length < all.length ? there : all.slice(Math.ceil(all.length / 10));
   return withinBounds(kept);
-}
-
-function textOf(projects: readonly KnownProject[]): string {
-  return `${JSON.stringify({ v: LIST_VERSION, projects }, null, 2)}\n`;
 }
 
 /** The entries, or the readable part of a damaged file. */
@@ -389,16 +366,13 @@ function parse(text: string, file: string): RegistryContent {
   const result = Registry.safeParse(value);
   if (result.success) return { projects: result.data.projects };
   const version = z.object({ v: z.number() }).safeParse(value).data?.v ?? LIST_VERSION;
-  if (version <= LIST_VERSION) return { damaged: entriesIn(text) };
+  if (version <= LIST_VERSION) {
+    // An entry contains a brace only when its folder's name does.
+    const entries = [...text.matchAll(/\{[^{}]*\}/g)];
+    return { damaged: entries.flatMap(([entry]) => KnownProject.safeParse(jsonOf(entry)).data ?? []) };
+  }
   throw new SyscallError(
     "UNAVAILABLE",
     `${file} has version ${version}; this rnix reads version ${LIST_VERSION}. It was written by a newer rnix: update this one.`,
-  );
-}
-
-/** An entry contains a brace only when its folder's name does. */
-function entriesIn(text: string): KnownProject[] {
-  return [...text.matchAll(/\{[^{}]*\}/g)].flatMap(
-    ([entry]) => KnownProject.safeParse(jsonOf(entry)).data ?? [],
   );
 }

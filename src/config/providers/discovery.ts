@@ -134,12 +134,8 @@ async function onThisMachine(search: Search): Promise<DiscoveredProvider | null>
   const models = await Promise.all(usable.map((provider) => localModels(provider, search)));
   for (const [index, provider] of usable.entries()) {
     const offer = models[index]?.[0];
-    if (!offer) continue;
-    return {
-      provider,
-      model: provider.defaultModel ?? offer,
-      because: `found a server of ${provider.name} on this machine`,
-    };
+    const because = `found a server of ${provider.name} on this machine`;
+    if (offer) return { provider, model: provider.defaultModel ?? offer, because };
   }
   return null;
 }
@@ -164,10 +160,8 @@ async function detect(provider: Provider, search: Search): Promise<{ model: stri
   try {
     return await Promise.race([entry.device.provider.detect(environment(provider, search)), late.promise]);
   } catch (error) {
-    const why = messageOf(error);
-    search.warn(
-      `The driver ${provider.driver} of plugin ${entry.plugin} could not be asked for a model: ${why}`,
-    );
+    const what = `The driver ${provider.driver} of plugin ${entry.plugin}`;
+    search.warn(`${what} could not be asked for a model: ${messageOf(error)}`);
     return null;
   } finally {
     timer.cancel();
@@ -212,7 +206,8 @@ async function ollamaModels(baseUrl: string, clock: Pick<Clock, "timer">): Promi
     });
     if (!response.ok) return null;
     const { models } = Tags.parse(await response.json());
-    return models.filter(talks).map(({ name }) => name);
+    // Models of the bert families only make embeddings.
+    return models.filter(({ details }) => !/bert/.test(details?.family ?? "")).map(({ name }) => name);
   } catch {
     // No server, another program or a slow answer: for the search there is no Ollama.
     return null;
@@ -221,19 +216,7 @@ async function ollamaModels(baseUrl: string, clock: Pick<Clock, "timer">): Promi
   }
 }
 
-const Tags = z.lazy(() =>
-  z.object({
-    models: z.array(
-      z.object({
-        name: z.string().min(1),
-        details: z.object({ family: z.string().optional() }).nullish(),
-      }),
-    ),
-  }),
-);
-type Tag = z.infer<typeof Tags>["models"][number];
-
-/** Models of the bert families only make embeddings. */
-function talks({ details }: Tag): boolean {
-  return !/bert/.test(details?.family ?? "");
-}
+const Tags = z.lazy(() => {
+  const details = z.object({ family: z.string().optional() }).nullish();
+  return z.object({ models: z.array(z.object({ name: z.string().min(1), details })) });
+});

@@ -36,11 +36,12 @@ export function modelFacts(file: ModelFacts = {}, at: ModelAddress, now: number)
     (service && stockModel(service, isProgram ? withoutAlias(at.model, service) : at.model)) ??
     driverModel(at);
   const { contextWindow, maxOutput, price } = file;
+  const changesPrice = PRICED_OPTIONS.some((name) => at.extra?.[name] !== undefined);
   return {
     contextWindow: contextWindow ?? at.contextWindow ?? (isProgram ? undefined : stock?.contextWindow),
     maxOutput,
     outputLimit: isProgram ? undefined : stock?.maxOutput,
-    price: price ?? (changesPrice(at.extra) ? undefined : priceOn(stock, now)),
+    price: price ?? (changesPrice ? undefined : priceOn(stock, now)),
   };
 }
 
@@ -82,19 +83,13 @@ function driverModel({ model, url, driver }: ModelAddress): DriverModel | undefi
   return isDefault && Object.hasOwn(models, model) ? models[model] : undefined;
 }
 
-function priceOn(
-  { price, later }: Pick<StockModel, "price" | "later"> = {},
-  now: number,
-): ModelPrice | undefined {
+function priceOn(stock: Partial<StockModel> = {}, now: number): ModelPrice | undefined {
+  const { price, later } = stock;
   return later !== undefined && now >= Date.parse(later.from) ? later.price : price;
 }
 
 /** Options of the providers that select a service tier, a speed or a region with another price. */
 const PRICED_OPTIONS = ["serviceTier", "service_tier", "speed", "inferenceGeo", "inference_geo"];
-
-function changesPrice(extra: ModelAddress["extra"] = {}): boolean {
-  return PRICED_OPTIONS.some((name) => extra[name] !== undefined);
-}
 
 /** One model of a service. What no source states completely is absent. */
 interface StockModel extends DriverModel {

@@ -77,16 +77,13 @@ export interface KeySource {
  * found or the named provider has no key.
  */
 export async function resolveProvider(request: ProviderRequest): Promise<ProviderChoice> {
-  const { parent } = request;
-  if (parent?.plays && !asksForAnother(request)) return { ...parent, because: "its parent's" };
+  const { parent, flags } = request;
+  // A command in the shell of a replayed run may replay another recording, but not call a model.
+  const named = flags?.provider && findProvider(flags.provider, request);
+  const isAnother = named ? defaultsOf(named, request).plays === true : false;
+  if (parent?.plays && !isAnother) return { ...parent, because: "its parent's" };
   const choice = await chosen(request);
   return { ...choice, fallbacks: choice.plays ? [] : fallbacksOf(choice, request) };
-}
-
-/** A command in the shell of a replayed run may replay another recording, but not call a model. */
-function asksForAnother(request: ProviderRequest): boolean {
-  const named = request.flags?.provider && findProvider(request.flags.provider, request);
-  return named ? defaultsOf(named, request).plays === true : false;
 }
 
 async function chosen(request: ProviderRequest): Promise<ProviderChoice> {
@@ -98,8 +95,15 @@ async function chosen(request: ProviderRequest): Promise<ProviderChoice> {
   if (lack) throw lack;
   const wished = modelWish(provider.name, request) ?? provider.defaultModel;
   const model = wished ?? (await (await discovery()).offeredModel(provider, searchOf(request)));
-  if (model === null) throw await whyNone(provider, request);
-  return choose(provider, model, named.because, request);
+  if (model !== null) return choose(provider, model, named.because, request);
+  // The provider is not on this machine, or offers none.
+  const { problem } = await (await discovery()).probeLocal(provider, request);
+  if (problem !== undefined)
+    throw new SyscallError("UNAVAILABLE", `The provider ${provider.name} can't be used. ${problem}`);
+  throw new SyscallError(
+    "INVALID",
+    `No model for the provider ${provider.name}: give --model, set RNIX_MODEL, or write default_model for it into ~/.config/rnix/providers.yaml.`,
+  );
 }
 
 /** Most runs have a provider and a model that are named. */
@@ -120,17 +124,11 @@ async function detected(request: ProviderRequest): Promise<ProviderChoice> {
   return choose(provider, modelWish(provider.name, request) ?? model, because, request);
 }
 
-interface Candidate {
-  provider?: string;
-  model?: string;
-  because: string;
-}
-
 /** The sources that may name a provider or a model, the strongest first. */
 function candidates(
   { flags, env, agent, parent, providers }: ProviderRequest,
   claudeModel?: string,
-): Candidate[] {
+): { provider?: string; model?: string; because: string }[] {
   return [
     { provider: flags?.provider, model: flags?.model, because: "--provider" },
     {
@@ -146,10 +144,10 @@ function candidates(
 
 /** The model of the strongest source. A source that names both counts only for its own provider. */
 function modelWish(provider: string, request: ProviderRequest): string | undefined {
-  return candidates(request, claudeModelAt(provider, request)).find(
-    (candidate) =>
-      candidate.model !== undefined && (candidate.provider === undefined || candidate.provider === provider),
-  )?.model;
+  const ofProvider = candidates(request, claudeModelAt(provider, request)).filter(
+    (candidate) => candidate.provider === undefined || candidate.provider === provider,
+  );
+  return ofProvider.find(({ model }) => model !== undefined)?.model;
 }
 
 /** What an agent of Claude Code means by its model, at this provider; undefined where the name means nothing. */
@@ -269,7 +267,7 @@ function choose(
     because,
     byFlag: isByFlag(request),
     secret: secretOf(source, key, key === undefined ? noKey(provider, request) : ""),
-    renewSecret: source && renewalOf(source),
+    renewSecret: source?.renew.bind(source),
   };
 }
 
@@ -282,29 +280,11 @@ function secretOf(source: KeySource | undefined, key: string | undefined, missin
   };
 }
 
-function renewalOf(source: KeySource) {
-  return (refused: string): Promise<boolean> => source.renew(refused);
-}
-
 /** What a person checks when the key is refused. */
 function keySource(provider: Provider, request: ProviderRequest): string {
   const isPrinted = provider.keyCommand !== undefined && keyOf(provider, request) === undefined;
   if (isPrinted) return "api_key_command of the provider's entry";
   return keyVariable(provider, request) ?? `api_key_env of ${provider.name}: its entry names no key`;
-}
-
-/** Why there is no model: the provider is not on this machine, or offers none. */
-async function whyNone(provider: Provider, request: ProviderRequest): Promise<SyscallError> {
-  const { problem } = await (await discovery()).probeLocal(provider, request);
-  if (problem === undefined) return noModel(provider);
-  return new SyscallError("UNAVAILABLE", `The provider ${provider.name} can't be used. ${problem}`);
-}
-
-function noModel({ name }: Provider): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `No model for the provider ${name}: give --model, set RNIX_MODEL, or write default_model for it into ~/.config/rnix/providers.yaml.`,
-  );
 }
 
 function nothingFound(request: ProviderRequest): string {

@@ -27,12 +27,13 @@ export interface Lookup {
 }
 
 type Devices = Pick<Lookup, "devices">;
+type Entries = Pick<Lookup, "providers" | "devices">;
 type Environments = Pick<Lookup, "env" | "userEnv" | "devices">;
 
 export const DEVICES = "/dev/llm/";
 
 /** The entry of this name, or a plain one for a plugin's driver of this name. NOT_FOUND suggests the nearest name. */
-export function providerNamed(name: string, look: Pick<Lookup, "providers" | "devices">): Provider {
+export function providerNamed(name: string, look: Entries): Provider {
   const provider = findProvider(name, look);
   if (provider) return provider;
   throw new SyscallError(
@@ -41,17 +42,14 @@ export function providerNamed(name: string, look: Pick<Lookup, "providers" | "de
   );
 }
 
-export function findProvider(
-  name: string,
-  { providers, devices }: Pick<Lookup, "providers" | "devices">,
-): Provider | undefined {
+export function findProvider(name: string, { providers, devices }: Entries): Provider | undefined {
   const provider = providers.byName.get(name);
   if (provider) return provider;
   const bare = stockProvider(name);
   return deviceOf(bare, { devices }) && bare;
 }
 
-export function providerNames(look: Pick<Lookup, "providers" | "devices">): string[] {
+export function providerNames(look: Entries): string[] {
   return [...new Set([...look.providers.byName.keys(), ...driverNames(look)])].toSorted();
 }
 
@@ -83,10 +81,7 @@ export function driverName({ path }: DeviceEntry): string {
   return path.slice(DEVICES.length);
 }
 
-export function deviceOf(
-  { driver }: Pick<Provider, "driver">,
-  { devices }: Devices,
-): DeviceEntry | undefined {
+export function deviceOf({ driver }: { driver: string }, { devices }: Devices): DeviceEntry | undefined {
   return devices.entries().find(({ path }) => path === `${DEVICES}${driver}`);
 }
 
@@ -101,7 +96,7 @@ function keyEnvsOf(provider: Provider, look: Devices): readonly string[] {
 }
 
 /** Every variable that holds a key of some provider: no tool gets it. */
-export function keyNames({ providers, devices }: Pick<Lookup, "providers" | "devices">): string[] {
+export function keyNames({ providers, devices }: Entries): string[] {
   const ofEntries = [...providers.byName.values()].flatMap((provider) => provider.keyEnvs ?? []);
   return [...ofEntries, ...driversOf({ devices }).flatMap(({ device }) => device.provider?.keyEnvs ?? [])];
 }
@@ -136,41 +131,29 @@ export function baseUrl(provider: Provider, look: Environments): string | undefi
 
 /** Why the provider cannot be used; null when it can. */
 export function whyUnusable(provider: Provider, look: Lookup): SyscallError | null {
-  if (provider.withheld) {
-    return new SyscallError(
-      "UNAVAILABLE",
-      `The provider ${provider.name} is defined by ${provider.source}, and the project is not trusted: look at it, then run \`rnix trust\`, or give --trust for this run.`,
-    );
-  }
+  const why = lackOf(provider, look);
+  return why === null ? null : new SyscallError("UNAVAILABLE", why);
+}
+
+function lackOf(provider: Provider, look: Lookup): string | null {
+  const { name, driver, source } = provider;
+  if (provider.withheld)
+    return `The provider ${name} is defined by ${source}, and the project is not trusted: look at it, then run \`rnix trust\`, or give --trust for this run.`;
   const device = deviceOf(provider, look)?.device;
-  if (!device) {
-    return new SyscallError(
-      "UNAVAILABLE",
-      `The provider ${provider.name} needs the driver ${provider.driver}, and no plugin has it.${suggestion(provider.driver, driverNames(look))} \`rnix plugins\` shows what was loaded.`,
-    );
-  }
-  if (device.provider?.unconfined && !provider.allowUnconfined) {
-    return new SyscallError(
-      "UNAVAILABLE",
-      `The provider ${provider.name} is unconfined: its program works with tools of its own, which the rights of a run do not bind. To allow that, write \`providers: {${provider.name}: {allow_unconfined: true}}\` into ~/.config/rnix/providers.yaml.`,
-    );
-  }
+  if (!device)
+    return `The provider ${name} needs the driver ${driver}, and no plugin has it.${suggestion(driver, driverNames(look))} \`rnix plugins\` shows what was loaded.`;
+  if (device.provider?.unconfined && !provider.allowUnconfined)
+    return `The provider ${name} is unconfined: its program works with tools of its own, which the rights of a run do not bind. To allow that, write \`providers: {${name}: {allow_unconfined: true}}\` into ~/.config/rnix/providers.yaml.`;
   const { needsBaseUrl, baseUrlEnv } = defaultsOf(provider, look);
-  if (needsBaseUrl && baseUrl(provider, look) === undefined) {
+  const url = baseUrl(provider, look);
+  if (needsBaseUrl && url === undefined) {
     const variable = baseUrlEnv === undefined ? "" : `, or set ${baseUrlEnv}`;
-    return new SyscallError(
-      "UNAVAILABLE",
-      `The provider ${provider.name} needs its server's address: write base_url for it into ~/.config/rnix/providers.yaml${variable}.`,
-    );
+    return `The provider ${name} needs its server's address: write base_url for it into ~/.config/rnix/providers.yaml${variable}.`;
   }
-  const problem = addressProblem(baseUrl(provider, look) ?? "");
-  if (problem !== undefined) {
-    return new SyscallError("UNAVAILABLE", `${baseUrlEnv}: expected an address without ${problem}.`);
-  }
-  if (needsKey(provider, look) && provider.keyCommand === undefined && keyOf(provider, look) === undefined) {
-    return new SyscallError("UNAVAILABLE", noKey(provider, look));
-  }
-  return null;
+  const problem = addressProblem(url ?? "");
+  if (problem !== undefined) return `${baseUrlEnv}: expected an address without ${problem}.`;
+  const hasKey = provider.keyCommand !== undefined || keyOf(provider, look) !== undefined;
+  return needsKey(provider, look) && !hasKey ? noKey(provider, look) : null;
 }
 
 export function noKey(provider: Provider, look: Devices & Pick<Lookup, "withoutShell">): string {

@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 import { type DriverFacts, SyscallError } from "../../plugin/index.ts";
-import { type ConfigSources, refuseEscape, type Tier, workTreeOf } from "../config-sources.ts";
+import { type ConfigSources, EMBEDDED, refuseEscape, type Tier, workTreeOf } from "../config-sources.ts";
 import { filesOfLine } from "../files/named-files.ts";
 import { readYaml } from "../files/yaml.ts";
 import { isBeyond } from "../settings/settings.ts";
@@ -69,12 +69,17 @@ export async function loadProviders(
   sources: Pick<ConfigSources, "project" | "base" | "configDir" | "home" | "trust">,
   drivers: readonly string[] = [],
 ): Promise<Providers> {
-  const result: Providers = { byName: stockProviders(drivers), defaults: [], asked: [], withheld: [] };
+  const presets = Object.entries(PRESETS).map(([name, { driver }]) => stockProvider(name, driver));
+  const stock = [...drivers.map((driver) => stockProvider(driver)), ...presets];
+  const byName = new Map(stock.map((provider) => [provider.name, provider]));
+  const result: Providers = { byName, defaults: [], asked: [], withheld: [] };
   const user = await readYaml(ProvidersFile, join(sources.configDir, FILE));
   if (user) mergeUser(result, user, sources.home);
-  const own = projectProvidersFile(sources);
-  if (own !== null) refuseEscape(own, sources.project);
-  const project = own === null ? null : await readYaml(ProvidersFile, own);
+  const { kind, dir } = sources.project;
+  if (kind === "none") return result;
+  const own = join(dir, ".rnix", FILE);
+  refuseEscape(own, sources.project);
+  const project = await readYaml(ProvidersFile, own);
   if (project) mergeProject(result, project, sources);
   return result;
 }
@@ -107,15 +112,8 @@ export function withEntry(
 export function stockProvider(name: string, driver = name): Provider {
   const { keyEnvs, needsKey, defaultModel } = presetOf({ name, driver }) ?? {};
   return {
-    name,
-    driver,
-    keyEnvs,
-    needsKey,
-    defaultModel,
-    models: {},
-    source: "embedded",
-    tier: "embedded",
-    withheld: false,
+    ...{ name, driver, keyEnvs, needsKey, defaultModel, models: {} },
+    ...{ source: EMBEDDED, tier: "embedded", withheld: false },
   };
 }
 
@@ -125,12 +123,6 @@ const TABLE = ".rnix/providers.yaml";
 const DEFAULT = "default_provider";
 /** The gate's default. An untrusted project may ask for at most this when the user's file has no number. */
 const USUAL_CONCURRENCY = 16;
-
-function stockProviders(drivers: readonly string[]): Map<string, Provider> {
-  const presets = Object.entries(PRESETS).map(([name, { driver }]) => stockProvider(name, driver));
-  const bare = drivers.map((driver) => stockProvider(driver));
-  return new Map([...bare, ...presets].map((provider) => [provider.name, provider]));
-}
 
 function mergeUser(into: Providers, { value, text }: ProvidersFile, cwd: string): void {
   for (const [name, entry] of Object.entries(value.providers ?? {})) {
@@ -148,7 +140,13 @@ function mergeProject(
   const { base, trust } = sources;
   const workTree = workTreeOf(sources);
   for (const [name, entry] of Object.entries(value.providers ?? {})) {
-    if (entry.allow_unconfined !== undefined) throw notForProjects(name, file);
+    if (entry.allow_unconfined !== undefined) {
+      // Only the user can allow an unconfined program, also in a trusted project.
+      throw new SyscallError(
+        "INVALID",
+        `${file}: providers.${name}.allow_unconfined: only your own ~/.config/rnix/providers.yaml can set it.`,
+      );
+    }
     const before = into.byName.get(name);
     const { free, asks } = splitEntry(name, entry, before);
     const named = filesOfLine(asks.api_key_command ?? "", workTree, workTree);
@@ -186,14 +184,6 @@ function mergeProject(
 
 function addDefault({ defaults }: Providers, name: string | undefined, file: string): void {
   if (name !== undefined) defaults.unshift({ name, because: `${DEFAULT} of ${file}` });
-}
-
-/** Only the user can allow an unconfined program, also in a trusted project. */
-function notForProjects(name: string, file: string): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `${file}: providers.${name}.allow_unconfined: only your own ~/.config/rnix/providers.yaml can set it.`,
-  );
 }
 
 /** Splits a project's entry by the table of project keys: `free` counts at once, `asks` needs trust. */
@@ -269,19 +259,16 @@ function mergeModels(
   before: Record<string, ModelFacts>,
   models: NonNullable<ProviderEntry["models"]>,
 ): Record<string, ModelFacts> {
-  const merged = Object.entries(models).map(([id, model]): [string, ModelFacts] => [
-    id,
-    {
-      contextWindow: model.context_window ?? before[id]?.contextWindow,
-      maxOutput: model.max_output ?? before[id]?.maxOutput,
-      price: model.price ? priceOf(model.price) : before[id]?.price,
-    },
-  ]);
-  return { ...before, ...Object.fromEntries(merged) };
-}
-
-function projectProvidersFile({ project }: Pick<ConfigSources, "project">): string | null {
-  return project.kind === "none" ? null : join(project.dir, ".rnix", FILE);
+  const merged = { ...before };
+  for (const [id, { context_window, max_output, price }] of Object.entries(models)) {
+    const known = before[id];
+    merged[id] = {
+      contextWindow: context_window ?? known?.contextWindow,
+      maxOutput: max_output ?? known?.maxOutput,
+      price: price ? priceOf(price) : known?.price,
+    };
+  }
+  return merged;
 }
 
 /** The facts of a provider, unless a file overrides them. */

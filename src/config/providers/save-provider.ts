@@ -2,7 +2,6 @@
 
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
-import type { Document } from "yaml";
 import { SyscallError } from "../../plugin/index.ts";
 import { linkTarget, readText, writeAtomic } from "../files/file.ts";
 import { parseYaml } from "../files/yaml.ts";
@@ -64,24 +63,13 @@ export async function withProvider(
   const yaml = await import("yaml");
   const document = yaml.parseDocument(text);
   document.setIn(["default_provider"], name);
-  if (!yaml.isMap(document.get("providers"))) document.setIn(["providers"], document.createNode({}));
-  if (!yaml.isMap(document.getIn(["providers", name]))) {
-    document.setIn(["providers", name], document.createNode({}));
-  }
+  for (const path of [["providers"], ["providers", name]])
+    if (!yaml.isMap(document.getIn(path))) document.setIn(path, document.createNode({}));
   for (const [key, value] of Object.entries({ ...entry, default_model: model })) {
     if (value === null) document.deleteIn(["providers", name, key]);
     else document.setIn(["providers", name, key], value);
   }
-  blockStyle(document, name, yaml.isMap);
   const written = document.toString({ lineWidth: 0 });
   await parseYaml(ProvidersFile, written, file);
   return written;
-}
-
-/** New mappings are written as lines, not as `{}`. */
-function blockStyle(document: Document, name: string, isMap: typeof import("yaml").isMap): void {
-  for (const path of [["providers"], ["providers", name]]) {
-    const node = document.getIn(path);
-    if (isMap(node) && node.range === undefined) node.flow = false;
-  }
 }

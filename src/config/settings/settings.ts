@@ -9,7 +9,6 @@ import { OPTION_NAMES, objectOf, optionOf } from "../../options/option-list.ts";
 import type { NameWith } from "../../options/option-types.ts";
 import type { Setting } from "../../options/setting.ts";
 import { isSetting, SETTINGS, type SettingKey, type SettingValues } from "../../options/settings.ts";
-import { SyscallError } from "../../plugin/index.ts";
 import { type ConfigSources, refuseEscape } from "../config-sources.ts";
 import { choice, commandLine, formatLimit, limit, list, strict, text, texts } from "../files/values.ts";
 import { type Checked, readYaml, type YamlText, yamlError } from "../files/yaml.ts";
@@ -305,10 +304,8 @@ function givenIn({ value }: ConfigFile, refused: ReadonlySet<string> = new Set()
 
 /** The values under those of a file. */
 function withFile(values: Values, file: ConfigFile, refused?: ReadonlySet<string>): Values {
-  return {
-    ...values,
-    ...objectOf<Partial<Values>>(givenIn(file, refused).map((key) => [key, file.value[key]])),
-  };
+  const given = givenIn(file, refused).map((key) => [key, file.value[key]] as const);
+  return { ...values, ...objectOf<Partial<Values>>(given) };
 }
 
 /** File, line and column of each setting of a file that counts. */
@@ -369,21 +366,14 @@ function mergePlugins(
   return Object.fromEntries(names.map((name) => [name, { ...user[name], ...project[name] }]));
 }
 
-/** INTERNAL where a setting that needs a limit has none. */
+/** The numbers: `limit` has read each, and null only where there may be none. */
 function numbersOf(values: Values): SettingValues {
-  const numbers = Object.fromEntries(Object.entries(values).filter(([key]) => isSetting(key)));
-  if (!areSettings(numbers)) throw new SyscallError("INTERNAL", "A setting was read as unlimited.");
-  return shared.of(numbers);
+  const numbers = Object.entries(values).filter(([key]) => isSetting(key));
+  return shared.of(objectOf(numbers));
 }
 
 /** Each run holds them. */
 const shared = new LastEqual<SettingValues>();
-
-function areSettings(values: Record<string, Value>): values is SettingValues {
-  return Object.entries(SETTINGS).every(
-    ([key, setting]: [string, Setting]) => typeof values[key] === "number" || setting.unlimited === true,
-  );
-}
 
 function wordsOf(values: Values): WordValues {
   const orNull = (value: Value): string | null => (value === NONE ? null : String(value));

@@ -64,9 +64,11 @@ interface SkillList {
   waiting: { name: string; path: string; description: string }[];
 }
 
+const emptyList = (): SkillList => ({ skills: [], problems: [], shadowed: [], withheld: [], waiting: [] });
+
 /** Every skill there is, nearest first. A broken one is reported and hides nothing. */
 export async function loadSkills(sources: ConfigSources): Promise<SkillList> {
-  const list: SkillList = { skills: [], problems: [], shadowed: [], withheld: [], waiting: [] };
+  const list = emptyList();
   const byName = new Map<string, SkillSource & { skill: Skill }>();
   for (const found of everySkill(sources, list.problems)) {
     const known = outrankedBy(found, sourcesOf(found.name, sources), sources.trust);
@@ -91,7 +93,7 @@ export async function loadSkills(sources: ConfigSources): Promise<SkillList> {
 
 /** Fails with NOT_FOUND, INVALID when the only one is broken, or PERMISSION for scripts of a project that is not trusted. */
 export async function loadSkill(name: string, sources: ConfigSources): Promise<Skill> {
-  const list: SkillList = { skills: [], problems: [], shadowed: [], withheld: [], waiting: [] };
+  const list = emptyList();
   const untrusted: string[] = [];
   for (const found of sourcesOf(name, sources)) {
     const known = outrankedBy(found, sourcesOf(found.name, sources), sources.trust);
@@ -103,9 +105,7 @@ export async function loadSkill(name: string, sources: ConfigSources): Promise<S
     if (skill) return { ...skill, untrusted };
   }
   const [withheld] = list.withheld;
-  if (withheld !== undefined) {
-    throw new SyscallError("PERMISSION", scriptsWait(withheld));
-  }
+  if (withheld !== undefined) throw new SyscallError("PERMISSION", scriptsWait(withheld));
   const [problem] = list.problems;
   if (problem) throw new SyscallError("INVALID", problem.message);
   const names = new Set(everySkill(sources, []).map((found) => found.name));
@@ -120,32 +120,25 @@ export function projectSkills(sources: ConfigSources): TrustRequest[] {
       const { name, source: file, dir, isWritten } = found;
       const known = knownAmong(sourcesOf(name, sources));
       if (known && isSame(found, known)) return [];
-      const skill = { kind: "skill", name, file } as const;
       const scripts = scriptsOf(dir);
-      return [
-        ...(known
-          ? [
-              {
-                ...skill,
-                what: `skill ${name}: in place of ${ownerText(known, "skill")} of this name`,
-                parts: { name },
-              },
-            ]
-          : []),
-        ...(isWritten
-          ? [{ ...skill, what: `skill ${name}, written by ${authorOf(found)}`, files: [{ path: file }] }]
-          : []),
-        ...(scripts.length > 0
-          ? [
-              {
-                ...skill,
-                kind: "scripts" as const,
-                what: `${scripts.length} scripts of the skill ${name}`,
-                files: scripts,
-              },
-            ]
-          : []),
+      const requests: (Pick<TrustRequest, "kind" | "what" | "parts" | "files"> | false | undefined)[] = [
+        known && {
+          kind: "skill",
+          what: `skill ${name}: in place of ${ownerText(known, "skill")} of this name`,
+          parts: { name },
+        },
+        isWritten && {
+          kind: "skill",
+          what: `skill ${name}, written by ${authorOf(found)}`,
+          files: [{ path: file }],
+        },
+        scripts.length > 0 && {
+          kind: "scripts",
+          what: `${scripts.length} scripts of the skill ${name}`,
+          files: scripts,
+        },
       ];
+      return requests.flatMap((request) => (request ? [{ ...request, name, file }] : []));
     });
 }
 
@@ -162,8 +155,13 @@ function authorOf(found: SkillSource): string {
   }
 }
 
-/** Checks a skill, or a folder of skills, strictly against the format. Fails with INVALID when there is none. */
-export async function checkSkills(dir: string): Promise<SkillCheck> {
+/**
+ * Checks a skill, or a folder of skills, strictly against the format. Fails with INVALID when there is none. `checked`:
+ * the SKILL.md files. A skill with warnings works as it is.
+ */
+export async function checkSkills(
+  dir: string,
+): Promise<{ checked: string[]; problems: Problem[]; warnings: Problem[] }> {
   const alone = join(dir, SKILL_FILE);
   const problems: Problem[] = [];
   const warnings: Problem[] = [];
@@ -183,14 +181,6 @@ export async function checkSkills(dir: string): Promise<SkillCheck> {
     }
   }
   return { checked: files, problems, warnings };
-}
-
-interface SkillCheck {
-  /** The SKILL.md files. */
-  checked: string[];
-  problems: Problem[];
-  /** The skill works as it is. */
-  warnings: Problem[];
 }
 
 /** A skill that waits for trust, as shown to the user. `file`: its SKILL.md. */
@@ -350,16 +340,9 @@ function onDisk({ dir, tier, isWritten }: Root, name: string): SkillSource {
 function embedded(name: string, sources: ConfigSources): SkillSource[] {
   const file = sources.skills.find(({ path }) => path === `${name}/${SKILL_FILE}`);
   if (!file) return [];
+  const { front, text } = file;
   return [
-    {
-      name,
-      source: EMBEDDED,
-      dir: "",
-      tier: "embedded",
-      front: file.front,
-      isThere: () => true,
-      content: () => file.text,
-    },
+    { name, source: EMBEDDED, dir: "", tier: "embedded", front, isThere: () => true, content: () => text },
   ];
 }
 

@@ -109,13 +109,11 @@ export function projectKeyRows(): { file: string; key: string; class: KeyClass; 
 
 /** The rules of all settings, from their table. */
 function settingRules(): Record<string, KeyRule> {
-  const settings: [string, Setting][] = Object.entries(SETTINGS);
-  return Object.assign({}, ...settings.map(([key, setting]) => settingRule(key, setting)));
-}
-
-function settingRule(key: string, { scope, smaller }: Setting): Record<string, KeyRule> {
-  if (scope === "user") return userOnly(key);
-  return smaller === "is not safer" ? trusted("your value counts", key) : limits(key);
+  const rules = Object.entries<Setting>(SETTINGS).map(([key, { scope, smaller }]) => {
+    if (scope === "user") return userOnly(key);
+    return smaller === "is not safer" ? trusted("your value counts", key) : limits(key);
+  });
+  return Object.assign({}, ...rules);
 }
 
 function reads(...keys: string[]): Record<string, KeyRule> {

@@ -14,7 +14,7 @@ import {
   jsonOf,
   writeAtomic,
 } from "../files/file.ts";
-import { type NamedFiles, SCRIPTS, scriptsOf } from "../files/named-files.ts";
+import { type NamedFiles, NO_FILES, SCRIPTS, scriptsOf } from "../files/named-files.ts";
 import { type Project, ProjectAnswers } from "../project/project.ts";
 
 /** Content of a project. All that is named of it must be trusted. */
@@ -35,17 +35,8 @@ export interface TrustView {
 }
 
 type TrustKind =
-  | "plugin"
-  | "config"
-  | "always"
-  | "provider"
-  | "mcp"
-  | "init"
-  | "agent"
-  | "checks"
-  | "skill"
-  | "workflow"
-  | "scripts";
+  | ("plugin" | "config" | "always" | "provider" | "mcp" | "init")
+  | ("agent" | "checks" | "skill" | "workflow" | "scripts");
 
 /** Content that has no effect until the user trusts it. */
 export interface TrustRequest extends Content {
@@ -98,7 +89,7 @@ export class Trust implements TrustView {
     this.#file = recordFile(userDataDir, project.id);
     this.#project = project;
     this.#answers = new ProjectAnswers(userDataDir, project);
-    this.#record = project.kind === "none" ? null : readTrust(this.#file);
+    this.#record = project.kind === "none" ? null : records.get(this.#file);
   }
 
   /** Changes by its author are trusted (`rnix trust --follow`). */
@@ -111,7 +102,7 @@ export class Trust implements TrustView {
     return this.#record?.since ?? null;
   }
 
-  allows({ file = "", parts = {}, files, named = NO_NAMES }: Content): boolean {
+  allows({ file = "", parts = {}, files, named = NO_FILES }: Content): boolean {
     const { manifests, unbound } = named;
     const whole = [...(files ?? []), ...named.files.map((path) => ({ path, digest: undefined }))];
     return (
@@ -134,7 +125,7 @@ export class Trust implements TrustView {
   }
 
   /** Binds the present content. An unreadable file is bound as missing and never allowed. */
-  item({ kind, name, what, file, parts = {}, files = [], named = NO_NAMES }: TrustRequest): TrustItem {
+  item({ kind, name, what, file, parts = {}, files = [], named = NO_FILES }: TrustRequest): TrustItem {
     const { manifests, unbound } = named;
     const bound = {
       ...this.#digestsOf([...files.map(({ path }) => path), ...named.files]),
@@ -204,11 +195,10 @@ export class Trust implements TrustView {
   settleRuns(kernelIds: readonly string[], items: readonly TrustItem[]): string[] {
     const record = this.#record;
     const known = record?.distrusted ?? [];
-    const fresh = record?.follow
-      ? Object.entries(followedOf(items))
-          .filter(([key, digest]) => record.digests[key] !== digest && !known.includes(key))
-          .map(([key]) => key)
-      : [];
+    const now = record?.follow ? Object.entries(followedOf(items)) : [];
+    const fresh = now
+      .filter(([key, digest]) => record?.digests[key] !== digest && !known.includes(key))
+      .map(([key]) => key);
     if (record && fresh.length > 0) this.#replace({ ...record, distrusted: [...known, ...fresh] });
     for (const kernelId of kernelIds) rmSync(join(this.#active, kernelId), { force: true });
     if (this.activeKernels().length === 0) rmSync(this.#active, { recursive: true, force: true });
@@ -222,15 +212,11 @@ export class Trust implements TrustView {
     const distrusted = (record.distrusted ?? []).filter(
       (key) => now[key] !== undefined && now[key] !== record.digests[key],
     );
-    const held = distrusted.flatMap((key) => {
-      const before = record.digests[key];
-      return before === undefined ? [] : [[key, before] as const];
-    });
+    const held = Object.entries(record.digests).filter(([key]) => distrusted.includes(key));
     const taken = Object.entries(now).filter(([key]) => !distrusted.includes(key));
     const digests = Object.fromEntries([...taken, ...held]);
-    const same =
-      digestValue([digests, distrusted]) === digestValue([record.digests, record.distrusted ?? []]);
-    if (!same) this.#replace({ ...record, digests, distrusted });
+    const before = digestValue([record.digests, record.distrusted ?? []]);
+    if (digestValue([digests, distrusted]) !== before) this.#replace({ ...record, digests, distrusted });
   }
 
   /** A line of `allow_always` that a person has answered. */
@@ -271,9 +257,7 @@ export class Trust implements TrustView {
     return Object.fromEntries(files.map((file) => [this.#key(file), digestFile(file) ?? MISSING]));
   }
 
-  #partsOf(
-    parts: readonly (readonly [file: string, part: string, value: unknown])[],
-  ): Record<string, string> {
+  #partsOf(parts: readonly (readonly [file: string, part: string, value: unknown])[]) {
     return Object.fromEntries(
       parts.map(([file, part, value]) => [this.#key(file, part), digestValue(value)]),
     );
@@ -318,7 +302,6 @@ export function leftOutText({ what, file }: TrustRequest): string {
 const MISSING = "missing";
 /** Characters of one part in a notice; `rnix trust --show` has all of it. */
 const MAX_SHOWN = 300;
-const NO_NAMES: NamedFiles = { files: [], manifests: [] };
 
 function followedOf(items: readonly TrustItem[]): Record<string, string> {
   return Object.assign({}, ...items.map(({ followed }) => followed));
@@ -351,11 +334,6 @@ const RecordFile = z.lazy(() =>
 );
 type TrustRecord = z.infer<typeof RecordFile>;
 
-/** The trust of a project: null when the user has trusted nothing of it. Fails with INVALID for an unreadable one. */
-function readTrust(file: string): TrustRecord | null {
-  return records.get(file);
-}
-
 /** Followed projects below this folder. A run in this folder can also write there. */
 export function followedBelow(userDataDir: string, dir: string): { id: string; dir: string }[] {
   const folder = join(userDataDir, "trust");
@@ -378,13 +356,14 @@ function recordFile(userDataDir: string, projectId: string): string {
 /** null for an unreadable record, which follows nothing. */
 function readable(file: string): TrustRecord | null {
   try {
-    return readTrust(file);
+    return records.get(file);
   } catch (error) {
     if (error instanceof SyscallError) return null;
     throw error;
   }
 }
 
+/** null when the user has trusted nothing of a project. Fails with INVALID for an unreadable one. */
 const records = new FileCache((text, file): TrustRecord => {
   const result = RecordFile.safeParse(jsonOf(text));
   if (result.success) return result.data;

@@ -23,7 +23,6 @@ const EXTENSION = ".js";
 
 type Sources = Pick<ConfigSources, "project" | "configDir" | "home" | "trust">;
 
-/** A saved workflow. */
 export interface SavedWorkflow {
   name: string;
   description: string;
