@@ -29,11 +29,7 @@ export type FlagValues<F extends Flags> = { [K in keyof F]: F[K] extends Flag<in
  */
 type FileUse = "read" | "read @" | "read -" | "write" | "write folder";
 
-interface More {
-  short?: string;
-  hidden?: boolean;
-  file?: FileUse;
-}
+type More = Pick<Flag<unknown>, "short" | "hidden" | "file" | "choices">;
 
 export function bool(about: string, more: More = {}): Flag<boolean> {
   return { about, takesValue: false, repeatable: true, ...more, read: (given) => given.length > 0 };
@@ -43,89 +39,69 @@ export function text(about: string, hint: string, more: More = {}): Flag<string 
   return one(about, hint, more, "some text", (value) => (value === "" ? undefined : value));
 }
 
+/** A flag that may be given several times. */
+function repeated<T>(about: string, hint: string, more: More, read: Flag<T>["read"]): Flag<T> {
+  return { about: `${about}; may be repeated`, takesValue: true, repeatable: true, hint, ...more, read };
+}
+
 export function list(about: string, hint: string, more: More = {}): Flag<string[]> {
-  return {
-    about: `${about}; may be repeated`,
-    takesValue: true,
-    repeatable: true,
-    hint,
-    ...more,
-    read: (given, name) => given.map((value) => nonEmpty(name, value)),
-  };
+  return repeated(about, hint, more, (given, name) => given.map((value) => nonEmpty(name, value)));
 }
 
 /** Tool rules: `Read`, `Bash(git *)`, or several as `Read,Grep`. */
 export function rules(about: string): Flag<string[]> {
-  const flag = list(about, "TOOL,…");
-  return { ...flag, read: (given, name) => flag.read(given, name).flatMap(splitToolRules) };
+  return repeated(about, "TOOL,…", {}, (given, name) =>
+    given.flatMap((value) => splitToolRules(nonEmpty(name, value))),
+  );
 }
 
 /** KEY=VALUE pairs. */
 export function pairs(about: string, more: More = {}): Flag<Record<string, string>> {
-  const flag = variables(about, more);
-  return {
-    ...flag,
-    hint: "KEY=VALUE",
-    read: (given, name) => Object.fromEntries(given.map((one) => pair(name, one))),
-  };
-}
-
-/** Variables that are set, and names of variables that are passed on unchanged. */
-interface Variables {
-  set: Record<string, string>;
-  passed: string[];
-}
-
-/** `KEY=VALUE`, or `KEY` to pass a variable on. */
-export function variables(about: string, more: More = {}): Flag<Variables> {
-  return {
-    about: `${about}; may be repeated`,
-    takesValue: true,
-    repeatable: true,
-    hint: "KEY[=VALUE]",
-    ...more,
-    read: (given, name) => ({
-      set: Object.fromEntries(given.filter((one) => one.includes("=")).map((one) => pair(name, one))),
-      passed: given.filter((one) => !one.includes("=")).map((one) => variableName(name, one)),
-    }),
-  };
-}
-
-export function choice<const V extends string>(
-  about: string,
-  choices: readonly V[],
-  more: More = {},
-): Flag<V | undefined> {
-  const flag = one(about, choices.join("|"), more, `one of ${choices.join(", ")}`, (value) =>
-    choices.find((c) => c === value),
+  return repeated(about, "KEY=VALUE", more, (given, name) =>
+    Object.fromEntries(given.map((one) => pair(name, one))),
   );
-  return {
-    ...flag,
-    choices,
-    read(given, name) {
-      const [value] = given;
-      if (value !== undefined && !choices.some((c) => c === value)) {
-        throw wrongValue(name, value, `one of ${choices.join(", ")}`, didYouMean(value, choices));
-      }
-      return flag.read(given, name);
-    },
-  };
+}
+
+/** `KEY=VALUE`, or `KEY` to pass a variable on unchanged. */
+export function variables(about: string): Flag<{ set: Record<string, string>; passed: string[] }> {
+  return repeated(about, "KEY[=VALUE]", {}, (given, name) => {
+    const { true: set = [], false: passed = [] } = Object.groupBy(given, (one) => `${one.includes("=")}`);
+    const wrong = passed.find((one) => !VARIABLE.test(one));
+    if (wrong !== undefined) throw wrongValue(name, wrong, "KEY=VALUE, or the name of a variable");
+    return { set: Object.fromEntries(set.map((one) => pair(name, one))), passed };
+  });
+}
+
+export function choice<const V extends string>(about: string, choices: readonly V[]): Flag<V | undefined> {
+  const read = ([value]: string[], name: string): V | undefined =>
+    value === undefined ? undefined : chosen(name, value, choices);
+  return { about, takesValue: true, repeatable: false, hint: choices.join("|"), choices, read };
+}
+
+export function choiceList(about: string, choices: readonly string[]): Flag<string[]> {
+  return repeated(about, choices.join("|"), { choices }, (given, name) =>
+    given.map((value) => chosen(name, value, choices)),
+  );
+}
+
+function chosen<const V extends string>(name: string, value: string, choices: readonly V[]): V {
+  const found = choices.find((one) => one === value);
+  if (found !== undefined) return found;
+  throw wrongValue(name, value, `one of ${choices.join(", ")}`, didYouMean(value, choices));
 }
 
 /** A positive whole number. */
 export function count(about: string, hint: string, more: More = {}): Flag<number | undefined> {
-  return one(about, hint, more, MEASURES.count.expected, wholeNumber);
+  return one(about, hint, more, COUNT.expected, wholeNumber);
 }
 
 /** How values of a measure are read, and what a message expects. */
-const MEASURES = {
-  count: { read: wholeNumber, expected: "a whole number above 0" },
-  dollars: { read: dollars, expected: "an amount in USD above 0 such as 1.50" },
-  duration: {
-    read: (value: string) => milliseconds(value),
-    expected: "a duration such as 90s, 10m or 1h30m",
-  },
+const COUNT = { read: wholeNumber, expected: "a whole number above 0" };
+const DURATION = {
+  read: (value: string) => milliseconds(value),
+  expected: "a duration such as 90s, 10m or 1h30m",
 };
+const DOLLARS = { read: dollars, expected: "an amount in USD above 0 such as 1.50" };
 
 /** A number of this measure, durations in ms, or `unlimited` written out. */
 export function limit(
@@ -133,7 +109,7 @@ export function limit(
   hint: string,
   measure = "count",
 ): Flag<number | "unlimited" | undefined> {
-  const { read, expected } = new Map(Object.entries(MEASURES)).get(measure) ?? MEASURES.count;
+  const { read, expected } = measure === "dollars" ? DOLLARS : measure === "duration" ? DURATION : COUNT;
   return one(about, hint, {}, `${expected}, or "unlimited"`, (value) =>
     value === "unlimited" ? value : read(value),
   );
@@ -141,12 +117,12 @@ export function limit(
 
 /** A duration such as 10m, in ms. */
 export function duration(about: string): Flag<number | undefined> {
-  return one(about, "DUR", {}, MEASURES.duration.expected, (value) => milliseconds(value));
+  return one(about, "DUR", {}, DURATION.expected, DURATION.read);
 }
 
 /** A duration of any length such as 10m or 30d, as it was written. */
 export function age(about: string): Flag<string | undefined> {
-  return one(about, "DUR", {}, MEASURES.duration.expected, (value) =>
+  return one(about, "DUR", {}, DURATION.expected, (value) =>
     milliseconds(value, MAX_AGE_MS) ? value : undefined,
   );
 }
@@ -180,14 +156,10 @@ export async function parse(
   if (args.length === 0) return { values: new Map(), positionals: [] };
   const { parseArgs } = await import("node:util");
   const options = Object.fromEntries(
-    Object.entries(flags).map(([name, flag]) => [
-      name,
-      {
-        type: flag.takesValue ? ("string" as const) : ("boolean" as const),
-        multiple: true,
-        ...(flag.short === undefined ? {} : { short: flag.short }),
-      },
-    ]),
+    Object.entries(flags).map(([name, { takesValue, short }]) => {
+      const type = takesValue ? ("string" as const) : ("boolean" as const);
+      return [name, { type, multiple: true, ...(short !== undefined && { short }) }];
+    }),
   );
   const config = { args, options, allowPositionals: true };
   try {
@@ -265,11 +237,6 @@ function pair(name: string, value: string): [string, string] {
   return [key, value.slice(cut + 1)];
 }
 
-function variableName(name: string, value: string): string {
-  if (VARIABLE.test(value)) return value;
-  throw wrongValue(name, value, "KEY=VALUE, or the name of a variable");
-}
-
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 function wrongValue(name: string, value: string, expected: string, more = ""): Error {
@@ -283,10 +250,8 @@ function collect(flags: Flags, values: Record<string, unknown>): Map<string, str
     if (all.length > 1 && flags[name]?.repeatable === false) {
       throw usageError(`--${name} was given ${all.length} times; it takes one value`);
     }
-    collected.set(
-      name,
-      all.map((value) => (typeof value === "string" ? value : "")),
-    );
+    const texts = all.map((value) => (typeof value === "string" ? value : ""));
+    collected.set(name, texts);
   }
   return collected;
 }

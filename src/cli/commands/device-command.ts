@@ -4,30 +4,32 @@ import type { CommandAction, CommandArgument, CommandFlag, CommandSpec } from ".
 import { type Command, defineCommand } from "../command.ts";
 import { type CallTarget, callForResult } from "../devices/direct-call.ts";
 import { usageError } from "../exit.ts";
-import { bool, choice, didYouMean, type Flag, type Flags, json, list, noDaemon, text } from "../flags.ts";
+import {
+  bool,
+  choice,
+  choiceList,
+  type Flag,
+  type Flags,
+  json,
+  list,
+  noDaemon,
+  one,
+  text,
+} from "../flags.ts";
 import type { Io } from "../io.ts";
 import { printJsonTable } from "../output/json-table.ts";
 import { jsonText } from "../output/print.ts";
 import { target } from "../processes/target.ts";
 
-/** Flags of each device's command. */
-const COMMON = {
-  json,
-  "no-daemon": noDaemon,
-};
-
 /** `rnix NAME ACTION …`; without an action, the default one. */
 export function deviceCommand(spec: CommandSpec): Command {
-  const actions = Object.entries(spec.actions).map(([word, action]): [string, Command] => [
-    word,
-    actionCommand(action),
-  ]);
+  const actions = Object.entries(spec.actions).map(
+    ([word, action]) => [word, actionCommand(action)] as const,
+  );
   const main = actions.find(([word]) => word === spec.default)?.[1];
   return {
+    ...{ flags: {}, ...main },
     about: spec.summary,
-    args: main?.args,
-    flags: main?.flags ?? {},
-    run: main?.run,
     examples: Object.assign({}, ...actions.map(([, { examples }]) => examples)),
     subcommands: Object.fromEntries(actions),
   };
@@ -45,7 +47,7 @@ function actionCommand(action: CommandAction): Command {
     })),
     flags: {
       ...Object.fromEntries(Object.entries(flags).map(([name, flag]) => [name, flagOf(flag)])),
-      ...COMMON,
+      ...{ json, "no-daemon": noDaemon },
     },
     examples: { [example]: example_about },
     run: (io, values, given) => call(io, action, values, given),
@@ -67,8 +69,9 @@ async function call(
   };
   const wanted: CallTarget = { ...called, input: fields, run: await runOf(io, args, given) };
   return callForResult(io, wanted, values["no-daemon"] === true, (result) => {
-    if (values.json === true) io.stdout.write(jsonText(documentOf(result)));
-    else if (output !== "text") printJsonTable(io, parsed(result), output);
+    const value = parsed(result);
+    if (values.json === true) io.stdout.write(jsonText(value === undefined ? result : value));
+    else if (output !== "text") printJsonTable(io, value, output);
     else io.stdout.write(result === "" || result.endsWith("\n") ? result : `${result}\n`);
   });
 }
@@ -103,7 +106,9 @@ async function runOf(
 }
 
 function argumentValue({ name, type }: CommandArgument, word: string): string | number {
-  return type === "number" ? numberOf(name, word) : word;
+  const value = type === "number" ? numberIn(word) : word;
+  if (value !== undefined) return value;
+  throw usageError(`${name}: expected a number, got ${JSON.stringify(word)}`);
 }
 
 /** Flags that were not given are no fields. */
@@ -129,46 +134,16 @@ function flagOf({ type, summary, values }: CommandFlag): Flag<unknown> {
     case "boolean":
       return bool(summary);
     case "number":
-      return numberFlag(summary);
+      return one(summary, "N", {}, "a number", numberIn);
     case "list":
-      return values === undefined ? list(summary, "TEXT") : choices(summary, values);
+      return values === undefined ? list(summary, "TEXT") : choiceList(summary, values);
     case "string":
       return values === undefined ? text(summary, "TEXT") : choice(summary, values);
   }
 }
 
-function numberFlag(about: string): Flag<number | undefined> {
-  return {
-    about,
-    takesValue: true,
-    repeatable: false,
-    hint: "N",
-    read: ([value], name) => (value === undefined ? undefined : numberOf(name, value)),
-  };
-}
-
-function choices(about: string, values: readonly string[]): Flag<string[]> {
-  const all = list(about, values.join("|"));
-  const read = (given: string[], name: string): string[] => {
-    for (const value of given.filter((one) => !values.includes(one)))
-      throw usageError(
-        `${name}: expected one of ${values.join(", ")}, got ${JSON.stringify(value)}${didYouMean(value, values)}`,
-      );
-    return given;
-  };
-  return { ...all, choices: values, read };
-}
-
-function numberOf(name: string, word: string): number {
-  const number = Number(word);
-  if (word.trim() !== "" && Number.isFinite(number)) return number;
-  throw usageError(`${name}: expected a number, got ${JSON.stringify(word)}`);
-}
-
-/** The result for --json: itself if it is JSON, else its text. */
-function documentOf(result: string): unknown {
-  const value = parsed(result);
-  return value === undefined ? result : value;
+function numberIn(word: string): number | undefined {
+  return word.trim() !== "" && Number.isFinite(Number(word)) ? Number(word) : undefined;
 }
 
 /** undefined: the text is no JSON. */
