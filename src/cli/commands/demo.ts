@@ -39,8 +39,10 @@ export default defineCommand({
           atReadingPace: true,
         },
       );
-      const fixed = receipt !== null && isFixed(receipt) && demo.changed();
-      const next = fixed && receipt !== null ? await nextCommands(io, receipt) : [];
+      const isChecked =
+        receipt?.exit_code === EXIT.ok && receipt.checks.length > 0 && !failedCheck(receipt.checks);
+      const fixed = isChecked && demo.changed();
+      const next = fixed ? await nextCommands(io, receipt) : [];
       io.stdout.write(conclusion(fixed, next, { style, columns: io.stdout.columns }));
       return fixed ? EXIT.ok : code === EXIT.ok ? EXIT.error : code;
     } finally {
@@ -73,14 +75,12 @@ class DemoProject {
   }
 }
 
-function isFixed({ exit_code, checks }: Receipt): boolean {
-  return exit_code === EXIT.ok && checks.length > 0 && failedCheck(checks) === undefined;
-}
-
 function introduction(io: Io, dir: string, style: Style): string {
   return [
     `A small project with a bug, in ${dir}:`,
-    ...Object.entries(FILES).map(([name, text]) => `  ${style.bold(name.padEnd(12))}${firstWords(text)}`),
+    ...Object.entries(FILES).map(
+      ([name, text]) => `  ${style.bold(name.padEnd(12))}${/^(?:# )?(.*)/.exec(text)?.[1]}`,
+    ),
     "",
     `${style.bold(`${ownName(io)} spawn`)} ${JSON.stringify(INTENT)} --check ${JSON.stringify(TEST)}`,
     style.dim("The model's words are played back from a script. Everything else is real."),
@@ -122,9 +122,4 @@ async function nextCommands(io: Io, { pid }: Receipt): Promise<[string, string][
     [`${rnix} spawn "explain this project"`, "run one in this folder"],
     [`${rnix} log ${pid}`, "what this run did: its record stays"],
   ];
-}
-
-function firstWords(text: string): string {
-  const [line = ""] = text.split("\n");
-  return line.replace(/^# /, "");
 }

@@ -49,7 +49,10 @@ function text(report: CollectReport, output: Output, style: Style): string {
     [
       { title: "PID", value: ({ pid }) => (pid === null ? "-" : String(pid)) },
       { title: "UUID", value: ({ uuid }) => uuid },
-      { title: "ENDED", value: ({ ended_at_ms }) => dayOf(ended_at_ms) },
+      {
+        title: "ENDED",
+        value: ({ ended_at_ms: ms }) => (ms === null ? "-" : new Date(ms).toISOString().slice(0, 10)),
+      },
       { title: "SIZE", value: (line) => formatBytes(line.bytes), right: true },
       { title: "WHY", value: ({ why }) => WHY[why] },
       { title: "PROJECT", value: ({ project }) => project ?? "-", flexible: true },
@@ -59,9 +62,6 @@ function text(report: CollectReport, output: Output, style: Style): string {
   );
   const more = runs > collected.length ? `and ${runs - collected.length} more\n` : "";
   const done = `${runs} runs ${dry_run ? "would be removed" : "removed"}, ${formatBytes(bytes)}; ${kept} stay`;
-  return `${runs === 0 ? "" : rows}${more}${done}${needed === 0 ? "" : `; ${needed} of them are live, suspended or needed by such runs`}\n`;
-}
-
-function dayOf(ms: number | null): string {
-  return ms === null ? "-" : new Date(ms).toISOString().slice(0, 10);
+  const why = needed === 0 ? "" : `; ${needed} of them are live, suspended or needed by such runs`;
+  return `${runs === 0 ? "" : rows}${more}${done}${why}\n`;
 }

@@ -6,6 +6,7 @@ import { MAX_AGE_MS } from "../../lib/duration.ts";
 import type { DaemonSnapshot } from "../../plugin/index.ts";
 import type { ListedProc } from "../../protocol/methods.ts";
 import { RUN_STATUSES } from "../../protocol/run-status.ts";
+import type { Payload } from "../../server/methods/method-table.ts";
 import { defineCommand } from "../command.ts";
 import { bool, choice, count, json, milliseconds, one, text } from "../flags.ts";
 import { type Io, type Wire, withWire } from "../io.ts";
@@ -75,13 +76,7 @@ interface Row {
 }
 
 /** Which processes are listed. */
-interface Selection {
-  cwd: string;
-  all_projects: boolean | undefined;
-  agent: string | undefined;
-  status: ListedProc["status"] | undefined;
-  since_ms: number | undefined;
-}
+type Selection = Omit<Payload<"list_all_procs">, "after" | "limit" | "newest">;
 
 /** The names that the user has given to conversations of this project. */
 async function namesHere({ cwd, env }: Io): Promise<ReadonlyMap<string, string>> {
@@ -93,33 +88,25 @@ async function namesHere({ cwd, env }: Io): Promise<ReadonlyMap<string, string>>
 }
 
 async function live(wire: Wire, where: Selection, limit: number | undefined): Promise<ListedProc[]> {
-  const newest = limit !== undefined;
-  const query = { ...where, waiting: true, limit: limit && Math.min(limit, MAX_PAGE), newest };
+  const query = {
+    ...where,
+    waiting: true,
+    limit: limit && Math.min(limit, MAX_PAGE),
+    newest: limit !== undefined,
+  };
   return (await wire.request("list_procs", query)).processes;
 }
 
-async function everything(
-  io: Io,
-  wire: Wire,
-  where: Selection,
-  limit: number | undefined,
-): Promise<ListedProc[]> {
-  const warn = (unreadable: readonly { path: string; message: string }[]): void => {
-    for (const { path, message } of unreadable) io.stderr.write(`cannot read ${path}: ${message}\n`);
-  };
-  if (limit !== undefined) {
-    const newest = { ...where, newest: true, limit: Math.min(limit, MAX_PAGE) };
-    const { processes, unreadable } = await wire.request("list_all_procs", newest);
-    warn(unreadable);
-    return processes;
-  }
+async function everything(io: Io, wire: Wire, where: Selection, most?: number): Promise<ListedProc[]> {
   const listed: ListedProc[] = [];
+  const limit = most === undefined ? PAGE : Math.min(most, MAX_PAGE);
   for (;;) {
-    const after = listed.at(-1)?.pid;
-    const { processes, unreadable } = await wire.request("list_all_procs", { ...where, after, limit: PAGE });
-    if (listed.length === 0) warn(unreadable);
+    const page = { after: listed.at(-1)?.pid, limit, newest: most !== undefined || undefined };
+    const { processes, unreadable } = await wire.request("list_all_procs", { ...where, ...page });
+    const problems = listed.length === 0 ? unreadable : [];
+    for (const { path, message } of problems) io.stderr.write(`cannot read ${path}: ${message}\n`);
     listed.push(...processes);
-    if (processes.length < PAGE) return listed;
+    if (most !== undefined || processes.length < limit) return listed;
   }
 }
 
@@ -138,7 +125,12 @@ function columns(
       value: ({ info, branch, unit }) => `${branch}${unit ? "unit" : info.pid}`,
       verbatim: true,
     },
-    { title: "FORK OF", value: ({ info }) => originOf(info, pids), when: forks },
+    // The origin's PID if it is listed, else its UUID, whose record may be gone.
+    {
+      title: "FORK OF",
+      value: ({ info: { origin_uuid: of } }) => (of === null ? "-" : (pids.get(of) ?? of)),
+      when: forks,
+    },
     {
       title: "PROJECT",
       value: ({ info }) => info.project,
@@ -171,11 +163,6 @@ function columns(
 function unitCells(unit: DaemonSnapshot, now: number): Partial<Record<string, string>> {
   const elapsed = formatElapsed(now - Date.parse(unit.started_at));
   return { STATE: unit.status, AGENT: unit.kind, ELAPSED: elapsed, DOING: unit.id, INTENT: unit.description };
-}
-
-/** The parent's PID if it is listed, else its UUID, whose record may be gone. */
-function originOf({ origin_uuid }: ProcInfo, pids: ReadonlyMap<string, string>): string {
-  return origin_uuid === null ? "-" : (pids.get(origin_uuid) ?? origin_uuid);
 }
 
 /** Shows the origin of a foreign or moved record with its state: such a run does not resume by itself. */

@@ -3,7 +3,7 @@
 import { SyscallError } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
-import { bool, count } from "../flags.ts";
+import { bool, count, type FlagValues } from "../flags.ts";
 import { type Io, isAskable, refuseInsideRun, withSession } from "../io.ts";
 import { cut, plural, printable } from "../output/format.ts";
 import { isTarget, lastRun, target } from "../processes/target.ts";
@@ -24,6 +24,21 @@ import { optionFields, optionFlags, REPORT_FLAGS, reportsOf } from "../run-flags
 /** Maximum columns of an intent in the question. */
 const INTENT_WIDTH = 200;
 
+const FLAGS = {
+  fork: bool("start a new run from its steps; the original stays unchanged"),
+  adopt: bool("start a new run with the conversation of a foreign one and today's rights; asks first"),
+  yes: bool("with --adopt: do not ask; required without a terminal"),
+  "from-step": count(
+    "with --fork or --adopt: the last step to take over; the default is all recorded steps",
+    "N",
+  ),
+  ...optionFlags("resume"),
+  ...STDIN_FLAGS,
+  ...REPORT_FLAGS,
+  ...RECORD_TO,
+  ...FOLLOW_FLAGS,
+};
+
 export default defineCommand({
   about: "Resume a run that was suspended or has ended, or fork any run",
   args: [
@@ -39,20 +54,7 @@ export default defineCommand({
       sentence: true,
     },
   ],
-  flags: {
-    fork: bool("start a new run from its steps; the original stays unchanged"),
-    adopt: bool("start a new run with the conversation of a foreign one and today's rights; asks first"),
-    yes: bool("with --adopt: do not ask; required without a terminal"),
-    "from-step": count(
-      "with --fork or --adopt: the last step to take over; the default is all recorded steps",
-      "N",
-    ),
-    ...optionFlags("resume"),
-    ...STDIN_FLAGS,
-    ...REPORT_FLAGS,
-    ...RECORD_TO,
-    ...FOLLOW_FLAGS,
-  },
+  flags: FLAGS,
   examples: {
     "rnix resume 01975a2e": "continues where it stopped: after Ctrl-C, a daemon stop or a kill -9",
     'rnix resume "now do the same for the tests"': "continues the last run",
@@ -123,14 +125,7 @@ export default defineCommand({
   },
 });
 
-interface ResumeFlags {
-  detach: boolean;
-  "no-daemon": boolean;
-  "from-step": number | undefined;
-  fork: boolean;
-  adopt: boolean;
-  yes: boolean;
-}
+type ResumeFlags = FlagValues<typeof FLAGS>;
 
 /** Fails with USAGE for flags that exclude or miss each other. */
 function checkFlags(flags: ResumeFlags, uuid: string | undefined): void {
@@ -151,11 +146,7 @@ function runAndInput(args: string[]): [string | undefined, string | undefined] {
 }
 
 /** Shows the user what is adopted and asks for consent. Fails with PERMISSION without it. */
-async function askToAdopt(
-  io: Io,
-  uuid: string,
-  flags: { "no-daemon": boolean; "no-input": boolean },
-): Promise<void> {
+async function askToAdopt(io: Io, uuid: string, flags: ResumeFlags): Promise<void> {
   if (flags["no-input"] || !isAskable(io)) {
     throw usageError(
       `there is no terminal to ask at: look at rnix show ${uuid} and rnix steps ${uuid}, then give --yes`,

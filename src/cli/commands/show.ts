@@ -114,7 +114,7 @@ function useOf(p: ProcDetail): Pairs {
     ["steps", ofLimit(p.steps, p.max_steps)],
     ["tokens", ofLimit(p.tokens_used, p.context_budget)],
     ["usage", `${usage.input_tokens} in (${usage.cached_tokens} cached), ${usage.output_tokens} out`],
-    ["cost", costOf(p)],
+    ["cost", `${formatCost(p.cost_usd)}${p.max_cost === null ? "" : ` of ${formatCost(p.max_cost)}`}`],
     ["time", time],
     ["context", context && `${context.messages} messages (space ${p.ctx_id})`],
     ["tool calls", String(p.tool_calls)],
@@ -153,16 +153,10 @@ function insteadOf({ step, from, error }: ProcDetail["switches"][number]): strin
   return `${was}, which failed in step ${step} (${error.code}: ${error.message})`;
 }
 
-function rightsOf({
-  allowed_tools,
-  allowed_devices,
-  permissions,
-  sandbox,
-  program_limits,
-}: ProcDetail): Pairs {
+function rightsOf({ permissions, ...p }: ProcDetail): Pairs {
   return [
-    ["tools", list(allowed_tools)],
-    ["devices", list(allowed_devices)],
+    ["tools", list(p.allowed_tools)],
+    ["devices", list(p.allowed_devices)],
     ["allow", permissions.allow.map((layer) => list(layer) ?? "nothing").join("\nand ")],
     ["deny", list(deniedBy(permissions))],
     ["ask", list(askedBy(permissions))],
@@ -171,8 +165,8 @@ function rightsOf({
       "opened",
       list((permissions.opened ?? []).map(({ dir, write }) => (write ? dir : `${dir} for reading`))),
     ],
-    ["sandbox", sandbox],
-    ["limits", program_limits],
+    ["sandbox", p.sandbox],
+    ["limits", p.program_limits],
     ["tainted", permissions.taint ? taintText(permissions.taint) : null],
   ];
 }
@@ -183,18 +177,9 @@ function connectionText({ count, failed, sent, received }: ProcDetail["connectio
   return failed === 0 ? made : `${made}, ${failed} refused or failed`;
 }
 
-const TAINT_TEXT = {
-  ask: "what acts outside is asked for",
-  refuse: "what acts outside is refused",
-  off: null,
-};
-
 function taintText({ origin, source, policy }: Taint): string {
-  return [`${origin}: ${source}`, TAINT_TEXT[policy]].filter((part) => part !== null).join("; ");
-}
-
-function costOf({ cost_usd, max_cost }: ProcDetail): string {
-  return `${formatCost(cost_usd)}${max_cost === null ? "" : ` of ${formatCost(max_cost)}`}`;
+  const how = { ask: "; what acts outside is asked for", refuse: "; what acts outside is refused", off: "" };
+  return `${origin}: ${source}${how[policy]}`;
 }
 
 function section(title: string, pairs: Pairs, style: Style): string {

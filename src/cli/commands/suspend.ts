@@ -26,7 +26,8 @@ export default defineCommand({
     if (flags.for !== undefined && flags["until-message"]) {
       throw usageError("--for and --until-message exclude each other: a run waits for one thing");
     }
-    const wake = wakeOf(flags.for, flags["until-message"]);
+    const until = flags["until-message"] ? ({ on: "message" } as const) : undefined;
+    const wake = flags.for === undefined ? until : ({ on: "at", at_ms: Date.now() + flags.for } as const);
     const waits = wake ? `; it waits ${wake.on === "message" ? "for " : ""}${waitsFor({ wake })}` : "";
     const suspend = async (wire: Wire, of: Target): Promise<number> => {
       const answer = await wire.request("suspend", { ...of, wake }, { timeoutMs: null });
@@ -40,8 +41,3 @@ export default defineCommand({
     return withRun(io, pid, suspend, { alive: true });
   },
 });
-
-function wakeOf(forMs: number | undefined, message: boolean) {
-  if (message) return { on: "message" } as const;
-  return forMs === undefined ? undefined : ({ on: "at", at_ms: Date.now() + forMs } as const);
-}

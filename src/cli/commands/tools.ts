@@ -40,8 +40,9 @@ export default defineCommand({
           { title: "FROM", value: ({ layer }) => layer, leftOut: 2 },
           {
             title: "DESCRIPTION",
+            // The first sentence: the rest is for the model; --json has the whole.
             value: ({ description, checked }) =>
-              `${checked ? "" : "(input unchecked) "}${firstSentence(description)}`,
+              `${checked ? "" : "(input unchecked) "}${/^.*?[.](?=\s|$)/s.exec(description)?.[0] ?? description}`,
             flexible: 24,
           },
         ],
@@ -64,9 +65,4 @@ function printPrompt(io: Io, parts: readonly Part[]): void {
     { title: "TOKENS", value: ({ tokens }: Part) => `~${tokens}`, right: true },
   ];
   io.stdout.write(`\n${table([...parts, total], columns, io.stdout, styleOf(io, io.stdout))}`);
-}
-
-/** The rest is for the model; --json has the whole. */
-function firstSentence(text: string): string {
-  return /^.*?[.](?=\s|$)/s.exec(text)?.[0] ?? text;
 }

@@ -93,10 +93,9 @@ async function askAgain(io: Io, review: TrustReview, rules: readonly string[]): 
 
 async function accept(
   io: Io,
-  review: TrustReview,
+  { project, trust, items }: TrustReview,
   flags: { yes: boolean; follow: boolean },
 ): Promise<number> {
-  const { project, trust, items } = review;
   if (!(flags.follow && !trust.follows) && items.every(({ state }) => state === "trusted")) {
     io.stderr.write(items.length === 0 ? "there is nothing to trust\n" : "all of it is trusted already\n");
     return EXIT.ok;

@@ -1,6 +1,7 @@
 /** `rnix workflow`: runs, lists, shows and resumes workflows. */
 
 import { basename } from "node:path";
+import { objectOf } from "../../options/option-list.ts";
 import type { Receipt } from "../../protocol/methods.ts";
 import type { SessionState } from "../../shell/shell.ts";
 import { defineCommand } from "../command.ts";
@@ -26,19 +27,20 @@ import { optionFields, SPAWN_FLAGS } from "../run-flags.ts";
 import resumeRun from "./resume.ts";
 
 /** What a workflow has no model for, and its agents may have by the script. */
-const {
-  check: _check,
-  "check-attempts": _attempts,
-  "output-schema": _schema,
-  "system-prompt": _prompt,
-  add: _add,
-  skill: _skill,
-  "on-units": _units,
-  ...RUN_FLAGS
-} = SPAWN_FLAGS;
+const OF_AGENTS = [
+  "check",
+  "check-attempts",
+  "output-schema",
+  "system-prompt",
+  "add",
+  "skill",
+  "on-units",
+] as const;
 
 export const WORKFLOW_FLAGS = {
-  ...RUN_FLAGS,
+  ...objectOf<Omit<typeof SPAWN_FLAGS, (typeof OF_AGENTS)[number]>>(
+    Object.entries(SPAWN_FLAGS).filter(([name]) => !OF_AGENTS.some((one) => one === name)),
+  ),
   ...FOLLOW_FLAGS,
 };
 
