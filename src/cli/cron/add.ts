@@ -128,44 +128,38 @@ async function jobOf(io: Io, flags: JobFlags, args: readonly string[]): Promise<
 const EVERY = /^@every\s+(\S+)$/;
 
 function triggerOf(flags: JobFlags, args: readonly string[]): { trigger: JobTrigger; intent: string } {
-  const { at, after, tz, debounce } = flags;
-  const end = flags["after-end"];
-  const globs = flags["on-change"];
-  const hook = flags["on-hook"];
+  const { at, after, tz, debounce, every, "on-idle": idle, "on-hook": hook } = flags;
+  const { "after-end": end, "on-change": globs } = flags;
   const zone = tz === undefined ? {} : { tz };
-  const given: [string, JobTrigger][] = [];
-  if (flags.every !== undefined) given.push(["--every", { every: flags.every }]);
-  if (at !== undefined) given.push(["--at", { at, ...zone }]);
-  if (globs.length > 0) given.push(["--on-change", { on_change: globs, ...(debounce && { debounce }) }]);
-  if (flags["on-idle"] !== undefined) given.push(["--on-idle", { on_idle: flags["on-idle"] }]);
-  if (hook !== undefined) given.push(["--on-hook", { on_hook: hook }]);
-  if (after !== undefined) given.push(["--after", { after, ...(end && { on: end }) }]);
-  const [only, ...more] = given;
+  const triggers: [string, JobTrigger | undefined][] = [
+    ["--every", every === undefined ? undefined : { every }],
+    ["--at", at === undefined ? undefined : { at, ...zone }],
+    ["--on-change", globs.length === 0 ? undefined : { on_change: globs, ...(debounce && { debounce }) }],
+    ["--on-idle", idle === undefined ? undefined : { on_idle: idle }],
+    ["--on-hook", hook === undefined ? undefined : { on_hook: hook }],
+    ["--after", after === undefined ? undefined : { after, ...(end && { on: end }) }],
+  ];
+  const given = triggers.filter(([, trigger]) => trigger);
+  const [[name, trigger] = [], ...more] = given;
   if (more.length > 0)
-    throw usageError(
-      `${given.map(([name]) => name).join(" and ")} exclude each other: a job has one trigger`,
-    );
-  const schedule = given.length === 0 ? (args[0]?.trim() ?? "") : "";
-  if (tz !== undefined && at === undefined && (given.length > 0 || EVERY.test(schedule)))
+    throw usageError(`${given.map(([one]) => one).join(" and ")} exclude each other: a job has one trigger`);
+  const schedule = trigger ? "" : (args[0]?.trim() ?? "");
+  if (tz !== undefined && at === undefined && (trigger || EVERY.test(schedule)))
     throw usageError("--tz belongs to --at, or to a SCHEDULE with times such as '0 3 * * *'");
   if (debounce !== undefined && globs.length === 0) throw usageError("--debounce belongs to --on-change");
   if (end !== undefined && after === undefined) throw usageError("--after-end belongs to --after");
   const [first = "", second] = args;
-  if (only !== undefined) {
-    if (second !== undefined)
-      throw usageError(
-        `${only[0]} takes the place of SCHEDULE: expected INTENT alone, got ${JSON.stringify(first)} too`,
-      );
-    return { trigger: only[1], intent: first };
-  }
-  if (second === undefined) {
+  if (trigger && second === undefined) return { trigger, intent: first };
+  if (trigger)
+    throw usageError(
+      `${name} takes the place of SCHEDULE: expected INTENT alone, got ${JSON.stringify(first)} too`,
+    );
+  if (second === undefined)
     throw usageError(
       `expected SCHEDULE and INTENT, such as rnix cron add '0 3 * * 1-5' "check the dependencies", or --at, --on-change, --on-idle, --on-hook or --after`,
     );
-  }
-  const [, every] = EVERY.exec(first.trim()) ?? [];
-  if (every !== undefined) return { trigger: { every }, intent: second };
-  return { trigger: { cron: first, ...zone }, intent: second };
+  const [, interval] = EVERY.exec(schedule) ?? [];
+  return { trigger: interval === undefined ? { cron: first, ...zone } : { every: interval }, intent: second };
 }
 
 const MAX_NAME = 32;
@@ -241,7 +235,8 @@ function absoluteTarget(io: Io, given: string): string {
   if (mark === "" && !(PATH.test(rest) && !/\s/.test(rest))) return to;
   const path = rest.startsWith("~/") ? join(homedir(), rest.slice(2)) : resolve(io.cwd, rest);
   if (mark === "" && isProgram(path)) return to;
-  if (isFolder(path)) throw usageError(`--deliver: expected a file, got the folder ${rest}`);
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory())
+    throw usageError(`--deliver: expected a file, got the folder ${rest}`);
   return `${mark || ">"}${path}`;
 }
 
@@ -252,10 +247,6 @@ function isProgram(path: string): boolean {
   } catch {
     return false;
   }
-}
-
-function isFolder(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
 export const add = defineCommand({

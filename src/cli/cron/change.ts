@@ -13,17 +13,12 @@ import { distance, instantText } from "./when.ts";
 
 function change(
   op: "remove" | "enable" | "disable",
-  about: string,
-  example: string,
-  notes: string[],
+  texts: Pick<Command, "about" | "examples" | "notes">,
 ): Command {
-  const word = op === "remove" ? "rm" : op;
   return defineCommand({
-    about,
+    ...texts,
     args: [{ ...JOB_ARGUMENT, many: true }],
     flags: { json },
-    examples: { [`rnix cron ${word} nightly`]: example },
-    notes,
     async run(io, flags, names) {
       const jobs: JobInfo[] = [];
       for (const name of names) jobs.push(await cronCall<JobInfo>(io, op, { name }));
@@ -40,23 +35,22 @@ function changed(op: string, job: JobInfo): string {
   return `${stateText(job)}; next ${instantText(job.next_at, localZone())}, ${distance(job.next_at, Date.now())}`;
 }
 
-export const rm = change("remove", "Remove jobs", "a live run of it continues; no run can add it again", [
-  "rnix kill ends a live run of the job.",
-]);
+export const rm = change("remove", {
+  about: "Remove jobs",
+  examples: { "rnix cron rm nightly": "a live run of it continues; no run can add it again" },
+  notes: ["rnix kill ends a live run of the job."],
+});
 
-export const enable = change(
-  "enable",
-  "Enable jobs, also paused, blocked and ended ones",
-  "times in which it was not enabled are not made up for",
-  [],
-);
+export const enable = change("enable", {
+  about: "Enable jobs, also paused, blocked and ended ones",
+  examples: { "rnix cron enable nightly": "times in which it was not enabled are not made up for" },
+});
 
-export const disable = change(
-  "disable",
-  "Disable jobs until rnix cron enable",
-  "a live run of it continues",
-  ["No run can enable a job that you have disabled."],
-);
+export const disable = change("disable", {
+  about: "Disable jobs until rnix cron enable",
+  examples: { "rnix cron disable nightly": "a live run of it continues" },
+  notes: ["No run can enable a job that you have disabled."],
+});
 
 export const run = defineCommand({
   about: "Run a job once now, beside its times",

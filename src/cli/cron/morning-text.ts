@@ -51,11 +51,9 @@ function escaped(line: string): string {
 function text(report: MorningReport, form: Form): string {
   const { since, runs, tokens_used, cost_usd, jobs, other_runs, interactive, asks, attention } = report;
   const now = Date.parse(report.until);
+  const counts = Object.entries(runs).filter(([state, count]) => state === "done" || count > 0);
   const parts = [
-    `${runs.done} done`,
-    ...(runs.failed > 0 ? [`${runs.failed} failed`] : []),
-    ...(runs.waiting > 0 ? [`${runs.waiting} waiting`] : []),
-    ...(runs.running > 0 ? [`${runs.running} running`] : []),
+    ...counts.map(([state, count]) => `${count} ${state}`),
     `${formatCount(tokens_used)} tokens`,
     ...(cost_usd === null ? [] : [formatCost(cost_usd)]),
   ];
@@ -79,20 +77,19 @@ function text(report: MorningReport, form: Form): string {
     for (const { state, agent, project, ended, what, cost_usd: cost, uuid } of other_runs) {
       const parts = [costText(cost), what].filter((part) => part !== "");
       const line = `${shortTime(ended, now)} ${agent} (${project}): ${parts.join("; ")}`;
-      all += form.item(
-        state === "done" ? "good" : state === "failed" ? "bad" : "note",
-        line,
-        state === "done" ? [] : [`rnix log ${uuid}`],
-      );
+      const mark = ({ done: "good", failed: "bad", waiting: "note" } as const)[state];
+      all += form.item(mark, line, state === "done" ? [] : [`rnix log ${uuid}`]);
     }
   }
   if (interactive.runs > 0) {
     const { runs, failed, tokens_used, cost_usd: cost } = interactive;
     const facts = [
       `${plural(runs, "run")} of yours at a terminal`,
-      ...(failed > 0 ? [`${failed} failed`] : []),
+      failed > 0 && `${failed} failed`,
+      `${formatCount(tokens_used)} tokens`,
+      costText(cost),
     ];
-    all += `\n${form.plain([...facts, `${formatCount(tokens_used)} tokens`, ...[costText(cost)].filter(Boolean)].join(", "))}\n`;
+    all += `\n${form.plain(facts.filter(Boolean).join(", "))}\n`;
   }
   if (jobs.length + other_runs.length + interactive.runs === 0) all += `${form.plain("Nothing has run.")}\n`;
   return all;
@@ -108,15 +105,9 @@ function jobLine({ job, project, counts, cost_usd, last }: Job, now: number): st
   const all = Object.values(counts).reduce((sum, count) => sum + count, 0);
   const name = project === "" ? job : `${job} (${project})`;
   const what = last.state === "ran" ? last.what : `${last.state}${last.what === "" ? "" : `: ${last.what}`}`;
-  const parts = [all > 1 ? countText(counts) : "", costText(cost_usd), what].filter((part) => part !== "");
+  const each = all > 1 ? Object.entries(counts).map(([state, count]) => `${count} ${state}`) : [];
+  const parts = [each.join(", "), costText(cost_usd), what].filter((part) => part !== "");
   return `${shortTime(last.due, now)} ${name}: ${parts.join("; ")}`;
-}
-
-/** `30 ran, 2 failed`. */
-function countText(counts: Job["counts"]): string {
-  return Object.entries(counts)
-    .map(([state, count]) => `${count} ${state}`)
-    .join(", ");
 }
 
 /** Failures before the last time, and the command that shows the last one. */

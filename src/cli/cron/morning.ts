@@ -83,7 +83,8 @@ function jobReport(job: JobInfo | undefined, rows: readonly LedgerRow[]) {
 
 function runReport(run: Morning["runs"][number]) {
   const { uuid, agent, project, state, exit_code, intent, result, reason, tokens_used, cost_usd } = run;
-  const end = state === "suspended" ? "waiting" : exit_code === 0 ? "done" : "failed";
+  const end: "waiting" | "done" | "failed" =
+    state === "suspended" ? "waiting" : exit_code === 0 ? "done" : "failed";
   const came = end === "done" ? firstLine(result ?? "") : (reason ?? run.exit_reason ?? "");
   return {
     uuid,
@@ -107,12 +108,8 @@ function attentionOf(jobs: readonly JobInfo[], silent: Morning["silent"]) {
     if (!late) return [];
     const since =
       late.last_success === null ? "it has never succeeded" : `no success since ${late.last_success}`;
-    return {
-      job: name,
-      project,
-      state: "silent" as const,
-      reason: `${since}; expected every ${expect_every}`,
-    };
+    const why = `${since}; expected every ${expect_every}`;
+    return { job: name, project, state: "silent" as const, reason: why };
   });
 }
 

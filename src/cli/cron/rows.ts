@@ -18,30 +18,31 @@ const YEAR_MS = 330 * 86_400_000;
 
 type State = LedgerRow["state"];
 
-const GLYPHS: Record<State, readonly [unicode: string, ascii: string]> = {
-  due: ["…", "."],
-  running: ["●", "*"],
-  ran: ["✔", "+"],
-  failed: ["✖", "X"],
-  parked: ["?", "?"],
-  skipped: ["–", "-"],
-  missed: ["○", "o"],
-  blocked: ["⊘", "#"],
-};
-
-const STATES = ["running", "due", "ran", "failed", "parked", "skipped", "missed", "blocked"] as const;
+/** In the order in which a strip counts them. */
+const GLYPHS: readonly (readonly [State, unicode: string, ascii: string])[] = [
+  ["running", "●", "*"],
+  ["due", "…", "."],
+  ["ran", "✔", "+"],
+  ["failed", "✖", "X"],
+  ["parked", "?", "?"],
+  ["skipped", "–", "-"],
+  ["missed", "○", "o"],
+  ["blocked", "⊘", "#"],
+];
 
 /** The last rows, oldest first, one glyph each, and what they mean. */
 export function strip(rows: readonly LedgerRow[], io: Io, output: Output): string {
   const style = styleOf(io, output);
   const plain = !output.isTTY || io.env.RNIX_ASCII === "1";
-  const glyph = (state: State): string => paint(style, state)(GLYPHS[state][plain ? 1 : 0]);
+  const glyphs = new Map(
+    GLYPHS.map(([state, unicode, ascii]) => [state, paint(style, state)(plain ? ascii : unicode)]),
+  );
   const shown = rows.slice(-STRIP);
-  const counts = STATES.flatMap((state) => {
+  const counts = [...glyphs].flatMap(([state, glyph]) => {
     const count = shown.filter((row) => row.state === state).length;
-    return count === 0 ? [] : [`${glyph(state)} ${count} ${state}`];
+    return count === 0 ? [] : [`${glyph} ${count} ${state}`];
   });
-  return `${shown.map(({ state }) => glyph(state)).join("")}  ${counts.join(style.glyph.dot)}`;
+  return `${shown.map(({ state }) => glyphs.get(state)).join("")}  ${counts.join(style.glyph.dot)}`;
 }
 
 export function paint(style: Style, state: State): (text: string) => string {
@@ -104,10 +105,5 @@ export function whatOf({ reason, result, state, exit_reason, delivery = [], coun
 }
 
 export function firstLine(text: string): string {
-  return (
-    text
-      .split("\n")
-      .find((line) => line.trim() !== "")
-      ?.trim() ?? ""
-  );
+  return text.trim().split("\n")[0]?.trim() ?? "";
 }

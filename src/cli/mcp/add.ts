@@ -58,18 +58,17 @@ export const add = defineCommand({
         `${file.path} has the value of ${key}. Better: write it into ~/.config/rnix/env, and \${NAME} here\n`,
       );
     }
-    const added = (hint: string): number => {
-      io.stderr.write(`${name} is in ${file.path}${hint}\n`);
-      return EXIT.ok;
-    };
-    if (state === "withheld")
-      return added(
+    const hints = new Map([
+      [
+        "withheld",
         `. Run rnix trust, then rnix mcp test ${name}: a project's server starts only when it is trusted`,
-      );
-    if (state === "unused")
-      return added(". A server of this name in a nearer file is used instead: rnix mcp list");
-    if (untested) return added("");
-    return checked(io, name, () => file.remove(name), added);
+      ],
+      ["unused", ". A server of this name in a nearer file is used instead: rnix mcp list"],
+    ]);
+    const hint = hints.get(state ?? "");
+    const code = untested || hint !== undefined ? EXIT.ok : await checked(io, name, () => file.remove(name));
+    if (code === EXIT.ok) io.stderr.write(`${name} is in ${file.path}${hint ?? ""}\n`);
+    return code;
   },
 });
 
@@ -100,17 +99,12 @@ export const remove = defineCommand({
 });
 
 /** Starts the new server. One that fails is removed again, unless it only wants a login. */
-async function checked(
-  io: Io,
-  name: string,
-  undo: () => Promise<boolean>,
-  added: (hint: string) => number,
-): Promise<number> {
+async function checked(io: Io, name: string, undo: () => Promise<boolean>): Promise<number> {
   let isKept = false;
   try {
     const { code, wantsLogin } = await testServer(io, name, { json: false });
     isKept = code === EXIT.ok || wantsLogin;
-    return isKept ? added("") : code;
+    return isKept ? EXIT.ok : code;
   } finally {
     if (!isKept) {
       await undo();

@@ -77,10 +77,8 @@ export class HttpEndpoint implements AsyncDisposable {
     const { port } = this.#server;
     const hosts = [`127.0.0.1:${port}`, `localhost:${port}`];
     const origin = headers.get("origin");
-    return (
-      hosts.includes(headers.get("host") ?? "") &&
-      (origin === null || hosts.some((host) => origin === `http://${host}`))
-    );
+    const isOurs = origin === null || hosts.some((host) => origin === `http://${host}`);
+    return isOurs && hosts.includes(headers.get("host") ?? "");
   }
 }
 

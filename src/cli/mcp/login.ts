@@ -94,11 +94,8 @@ function callbackServer(state: string, returned: (found: URLSearchParams) => voi
 
 async function within<T>(io: Io, work: Promise<T>): Promise<T> {
   const late = Promise.withResolvers<never>();
-  const timer = io.timer(LOGIN_MS, () =>
-    late.reject(
-      new SyscallError("TIMEOUT", `the login was not completed within ${LOGIN_MS / 60_000} minutes`),
-    ),
-  );
+  const message = `the login was not completed within ${LOGIN_MS / 60_000} minutes`;
+  const timer = io.timer(LOGIN_MS, () => late.reject(new SyscallError("TIMEOUT", message)));
   try {
     return await Promise.race([work, late.promise]);
   } finally {

@@ -10,7 +10,7 @@ import type { ListedProc, Receipt } from "../../protocol/methods.ts";
 import { AskAnswer } from "../../run/ask-schema.ts";
 import { cronRequest } from "../cron/call.ts";
 import { usageError } from "../exit.ts";
-import { type Io, project, type Session } from "../io.ts";
+import { type Io, project } from "../io.ts";
 import { oneLine } from "../output/format.ts";
 import { target } from "../processes/target.ts";
 import { type RunPorts, runToEnd } from "./served-run.ts";
@@ -22,9 +22,8 @@ export interface Served {
   failed?: boolean;
 }
 
-export interface ServedCall extends RunPorts {
+interface ServedCall extends RunPorts {
   io: Io;
-  session: Session;
 }
 
 interface Tool<I> {
@@ -36,29 +35,22 @@ interface Tool<I> {
   run(input: I, call: ServedCall): Promise<Served>;
 }
 
-export type ServedTool = Omit<Tool<unknown>, "run"> & {
-  run(input: unknown, call: ServedCall): Promise<Served>;
-};
+export type ServedTool = Tool<unknown>;
 
 /** The options of a run that a client can set. What a project brings is trusted by a person alone. */
 const OPTIONS = [
-  "agent",
-  "provider",
-  "model",
-  "effort",
-  "max_steps",
-  "context_budget",
-  "max_cost",
-  "timeout_ms",
-  "allow",
-  "deny",
-  "ask",
-  "on_ask",
-  "mcp",
-  "skill",
-  "check",
-  "output_schema",
-] as const;
+  ...([
+    "agent",
+    "provider",
+    "model",
+    "effort",
+    "max_steps",
+    "context_budget",
+    "max_cost",
+    "timeout_ms",
+  ] as const),
+  ...(["allow", "deny", "ask", "on_ask", "mcp", "skill", "check", "output_schema"] as const),
+];
 
 /** Lines of a log, and rows of a list, by default. */
 const LINES = 200;
@@ -245,18 +237,8 @@ function ended(receipt: Receipt): Served {
 }
 
 function row({ pid, uuid, agent, model, status, intent, doing, tokens_used, exit_reason }: ListedProc) {
-  const text = oneLine(intent, INTENT_CHARS);
-  return {
-    pid,
-    uuid,
-    agent,
-    model,
-    status,
-    intent: text,
-    doing: doing?.text,
-    tokens_used,
-    exit_reason,
-  };
+  const texts = { intent: oneLine(intent, INTENT_CHARS), doing: doing?.text };
+  return { pid, uuid, agent, model, status, ...texts, tokens_used, exit_reason };
 }
 
 /** Calls a tool or a path without a model, as `rnix call` does. */
@@ -279,11 +261,8 @@ async function cron(
   input: Record<string, unknown>,
   cwd = io.cwd,
 ): Promise<Served> {
-  const result = await cronRequest<unknown>(
-    await session.connect(),
-    { ...project(io), cwd },
-    { op, ...input },
-  );
+  const wire = await session.connect();
+  const result = await cronRequest<unknown>(wire, { ...project(io), cwd }, { op, ...input });
   const open = JSON.stringify(result, (key, value) => (key === "hook" ? undefined : value));
   return { data: { result: JSON.parse(open) } };
 }

@@ -21,17 +21,11 @@ export const test = defineCommand({
   run: async (io, flags, [name = ""]) => (await testServer(io, name, flags)).code,
 });
 
-interface TestFlags {
-  json: boolean;
-  trust?: boolean;
-  "no-daemon"?: boolean;
-}
-
 /** Prints what the server has, or why it fails. Returns the exit code, and whether the server wants a login or a key. */
 export function testServer(
   io: Io,
   name: string,
-  flags: TestFlags,
+  flags: { json: boolean; trust?: boolean; "no-daemon"?: boolean },
 ): Promise<{ code: number; wantsLogin: boolean }> {
   return withSession(io, { inside: flags["no-daemon"] }, async (session) => {
     const wire = await session.connect();
