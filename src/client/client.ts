@@ -21,12 +21,6 @@ const BEGINS: ReadonlySet<Method> = new Set(["spawn", "resume", "replay"]);
 /** Maximum events read ahead of the caller; beyond it the server waits. */
 const READ_AHEAD = 256;
 
-interface ClientOptions {
-  /** RNIX_UNIT of the command's environment: the process that the command runs in. */
-  unit?: string;
-  clock?: Clock;
-}
-
 interface RequestOptions {
   /** null: no deadline while the connection lives. */
   timeoutMs?: number | null;
@@ -46,10 +40,11 @@ export class Client {
   #lost: SyscallError | undefined;
   #nextId = 1;
 
-  constructor(pipe: Pipe, o: ClientOptions = {}) {
+  /** `unit`: RNIX_UNIT of the command's environment, the process that the command runs in. */
+  constructor(pipe: Pipe, { unit, clock = realClock }: { unit?: string; clock?: Clock } = {}) {
     this.#pipe = pipe;
-    this.#clock = o.clock ?? realClock;
-    this.#unit = o.unit;
+    this.#clock = clock;
+    this.#unit = unit;
     pipe.listen({
       data: (chunk) => this.#take(this.#framer.push(chunk)),
       closed: (cause) => this.#fail(lost(cause)),
@@ -91,8 +86,7 @@ export class Client {
   }
 
   close(): void {
-    this.#pipe.close();
-    this.#fail(new SyscallError("CLOSED", "The connection to the server was closed by this command."));
+    this.#end(new SyscallError("CLOSED", "The connection to the server was closed by this command."));
   }
 
   async #ask<M extends Method>(method: M, payload: object, o: RequestOptions): Promise<Answers[M]> {
@@ -103,15 +97,8 @@ export class Client {
       // The server is ours and answers each method by `Answers`.
       const waiting: PendingRequest = { id, resolve: (answered) => resolve(answered as Answers[M]), reject };
       if (timeoutMs !== null) {
-        waiting.timer = this.#clock.timer(timeoutMs, () => {
-          this.#fail(
-            new SyscallError(
-              "TIMEOUT",
-              `The server did not answer "${method}" within ${timeoutMs} ms. \`rnix daemon status\` shows whether it is alive; \`rnix daemon stop --now\` ends it.`,
-            ),
-          );
-          this.#pipe.close();
-        });
+        const message = `The server did not answer "${method}" within ${timeoutMs} ms. \`rnix daemon status\` shows whether it is alive; \`rnix daemon stop --now\` ends it.`;
+        waiting.timer = this.#clock.timer(timeoutMs, () => this.#end(new SyscallError("TIMEOUT", message)));
       }
       this.#pending.push(waiting);
       this.#pipe.write(encode({ method, payload, id, ...(this.#unit && { unit: this.#unit }) }));
@@ -121,11 +108,7 @@ export class Client {
   #take(frames: Frame[]): void {
     for (const frame of frames) {
       const message = parse(frame);
-      if (message instanceof SyscallError) {
-        this.#fail(message);
-        this.#pipe.close();
-        return;
-      }
+      if (message instanceof SyscallError) return void this.#end(message);
       if ("ok" in message) this.#settle(message);
       else this.#events?.push(message);
     }
@@ -139,6 +122,11 @@ export class Client {
     waiting.timer?.cancel();
     if (answer.ok) waiting.resolve(answer.payload ?? {});
     else waiting.reject(fromWire(answer.error));
+  }
+
+  #end(error: SyscallError): void {
+    this.#fail(error);
+    this.#pipe.close();
   }
 
   #fail(error: SyscallError): void {
@@ -173,12 +161,9 @@ const PROTOCOL_CODES: Record<string, Code> = {
 
 /** Converts an error of the protocol to a SyscallError, whose cause is the original. */
 export function fromWire(error: WireError): SyscallError {
+  const { syscall, device } = error;
   const code = CODES.find((known) => known === error.code) ?? PROTOCOL_CODES[error.code] ?? "INTERNAL";
-  return new SyscallError(code, error.message, {
-    cause: error,
-    syscall: error.syscall,
-    device: error.device,
-  });
+  return new SyscallError(code, error.message, { cause: error, syscall, device });
 }
 
 interface PendingRequest {
@@ -216,9 +201,8 @@ class Events implements AsyncIterator<StreamEvent> {
     this.#lost ??= error;
     const reader = this.#reader;
     this.#reader = undefined;
-    if (!reader) return;
-    if (this.#last) reader.resolve({ done: true, value: undefined });
-    else reader.reject(this.#lost);
+    if (this.#last) reader?.resolve({ done: true, value: undefined });
+    else reader?.reject(this.#lost);
   }
 
   next(): Promise<IteratorResult<StreamEvent>> {
@@ -248,16 +232,13 @@ function parse(frame: Frame): Response | StreamEvent | SyscallError {
       `The server's answer is longer than ${MAX_ANSWER_BYTES} bytes. Ask for it in pages with "after" and "limit".`,
     );
   }
-  if (frame.kind === "line") {
-    try {
-      const value: unknown = JSON.parse(frame.text);
-      if (isMessage(value)) return value;
-    } catch (cause) {
-      return garbage(frame.text, cause);
-    }
-    return garbage(frame.text);
+  if (frame.kind !== "line") return garbage("bytes that are not UTF-8");
+  try {
+    const value: unknown = JSON.parse(frame.text);
+    return isMessage(value) ? value : garbage(frame.text);
+  } catch (cause) {
+    return garbage(frame.text, cause);
   }
-  return garbage("bytes that are not UTF-8");
 }
 
 /** The server is ours: its lines are not validated with a library that takes longer to load than the request. */

@@ -1,10 +1,9 @@
 /** Connects to the daemon and starts it when none runs. */
 
 import { existsSync } from "node:fs";
-import { type Env, thisUser, userPaths } from "../config/environment/paths.ts";
+import { type Env, thisUser, type UserPaths, userPaths } from "../config/environment/paths.ts";
 import { type Clock, realClock } from "../lib/clock.ts";
 import { readRegularSync } from "../lib/regular-file.ts";
-import type { SettingValues } from "../options/settings.ts";
 import { SyscallError } from "../plugin/errors.ts";
 import { daemonLogPath, hasSocketFolder } from "../protocol/daemon-paths.ts";
 import { PROTOCOL } from "../protocol/frame.ts";
@@ -58,7 +57,7 @@ export async function dialDaemon(o: DaemonOptions): Promise<Client | null> {
     const found = await dial(o);
     if (found) return found.client;
     if (!(await isListening(o.env))) return null;
-    if (clock.monotonic() >= until) throw busy(o.env);
+    if (clock.monotonic() >= until) throw busy(userPaths(o.env));
     await pause(BUSY_LOOK_MS);
   }
 }
@@ -101,7 +100,7 @@ async function hello(client: Client, env: Env): Promise<PingPayload | null> {
     if (!(error instanceof SyscallError)) throw error;
     // A daemon that reports the error itself, such as too many connections, is running.
     if (error.code === "UNAVAILABLE" && !isServerError(error)) return null;
-    throw error.code === "TIMEOUT" ? silent(env) : error;
+    throw error.code === "TIMEOUT" ? silent(userPaths(env)) : error;
   }
 }
 
@@ -113,11 +112,13 @@ async function startAndWait(o: DaemonOptions): Promise<Client> {
   const command = o.command ?? daemonCommand();
   let daemon = startDaemon(command, daemonEnv(o.env), logFile);
   // The settings are read while the daemon starts, so that reading them costs no time.
-  const { socket_wait, socket_retry } = await settingsOf(o.env).catch(async (thrown: unknown) => {
+  const { loadSettings } = await import("../config/settings/settings.ts");
+  const { values } = await loadSettings(userPaths(o.env)).catch(async (thrown: unknown) => {
     // Settings that can't be read also stop the daemon.
     await itsEnd(daemon, clock);
     throw thrown;
   });
+  const { socket_wait, socket_retry } = values;
   const until = clock.monotonic() + socket_wait;
   for (let look = FIRST_LOOK_MS; clock.monotonic() < until; look = Math.min(look * 2, socket_retry)) {
     await pause(look);
@@ -161,11 +162,6 @@ function pause(ms: number): Promise<void> {
   return new Promise((resolve) => void setTimeout(resolve, ms));
 }
 
-async function settingsOf(env: Env): Promise<SettingValues> {
-  const { loadSettings } = await import("../config/settings/settings.ts");
-  return (await loadSettings({ configDir: userPaths(env).configDir })).values;
-}
-
 function isSame(o: DaemonOptions, { version, build, protocol }: PingPayload): boolean {
   return version === o.version && build === o.build && protocol === PROTOCOL;
 }
@@ -175,16 +171,14 @@ function otherVersion(o: DaemonOptions, pong: PingPayload): SyscallError {
   return new SyscallError("UNAVAILABLE", message, { cause: { code: "VERSION", message } });
 }
 
-function silent(env: Env): SyscallError {
-  const { pidFile, socket } = userPaths(env);
+function silent({ pidFile, socket }: UserPaths): SyscallError {
   return new SyscallError(
     "UNAVAILABLE",
     `The daemon${pidIn(pidFile)} listens on ${socket} but did not answer within ${HELLO_MS} ms. If that persists, end it with \`kill\`; the next command starts a new one.`,
   );
 }
 
-function busy(env: Env): SyscallError {
-  const { pidFile, socket } = userPaths(env);
+function busy({ pidFile, socket }: UserPaths): SyscallError {
   return new SyscallError(
     "UNAVAILABLE",
     `The daemon${pidIn(pidFile)} accepts no connection on ${socket}: all are in use, or it is starting. Close some and try again; \`kill\` with its PID suspends all runs.`,

@@ -60,10 +60,8 @@ class DaemonSession implements Session {
     // The daemon may have stopped or restarted while the command read its stdin, before any request.
     const client = await (spare ? ensureDaemon(this.#daemon) : dialDaemon(this.#daemon));
     if (!client) {
-      throw new SyscallError(
-        "UNAVAILABLE",
-        "The daemon has stopped. Try again: the next command starts a new one.",
-      );
+      const message = "The daemon has stopped. Try again: the next command starts a new one.";
+      throw new SyscallError("UNAVAILABLE", message);
     }
     this.#clients = [...this.#clients.filter(({ isLost }) => !isLost), client];
     return client;
@@ -75,15 +73,10 @@ class DaemonSession implements Session {
 }
 
 /** Loaded only with `--no-daemon`: it brings the whole server. */
-async function insideSession({
-  env,
-  alone,
-  keyFolder,
-  log = () => undefined,
-}: SessionOptions): Promise<Session> {
+async function insideSession({ env, log = () => undefined, ...o }: SessionOptions): Promise<Session> {
   await import("./uncompiled-schemas.ts");
   const { startEmbeddedServer } = await import("../server/embedded-server.ts");
-  const server = await startEmbeddedServer(env, log, { alone, keyFolder });
+  const server = await startEmbeddedServer(env, log, o);
   return {
     connect: async () => new Client(overStream(server.connect()), { unit: env.RNIX_UNIT }),
     close: () => server.close(),

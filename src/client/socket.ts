@@ -1,6 +1,7 @@
 /** The transport between a command and the daemon. */
 
 import type { Clock } from "../lib/clock.ts";
+import { errnoOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/errors.ts";
 import type { Pipe, PipeListener } from "./pipe.ts";
 
@@ -9,12 +10,7 @@ export async function dialSocket(path: string, clock: Clock, deadlineMs: number)
   const pipe = new SocketPipe();
   const late = Promise.withResolvers<never>();
   const timer = clock.timer(deadlineMs, () =>
-    late.reject(
-      new SyscallError(
-        "UNAVAILABLE",
-        `No connection to the daemon's socket ${path} within ${deadlineMs} ms.`,
-      ),
-    ),
+    late.reject(unavailable(`No connection to the daemon's socket ${path} within ${deadlineMs} ms.`)),
   );
   try {
     await Promise.race([Bun.connect({ unix: path, socket: pipe.handlers }), late.promise]);
@@ -22,14 +18,8 @@ export async function dialSocket(path: string, clock: Clock, deadlineMs: number)
   } catch (cause) {
     pipe.close();
     if (cause instanceof SyscallError) throw cause;
-    if (NOT_LISTENING.has(codeOf(cause))) return null;
-    throw new SyscallError(
-      "UNAVAILABLE",
-      `The daemon's socket ${path} can't be connected to: ${String(cause)}.`,
-      {
-        cause,
-      },
-    );
+    if (NOT_LISTENING.has(errnoOf(cause) ?? "")) return null;
+    throw unavailable(`The daemon's socket ${path} can't be connected to: ${String(cause)}.`, cause);
   } finally {
     timer.cancel();
   }
@@ -37,8 +27,8 @@ export async function dialSocket(path: string, clock: Clock, deadlineMs: number)
 
 const NOT_LISTENING: ReadonlySet<string> = new Set(["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE"]);
 
-function codeOf(error: unknown): string {
-  return error instanceof Error && "code" in error ? String(error.code) : "";
+function unavailable(message: string, cause?: unknown): SyscallError {
+  return new SyscallError("UNAVAILABLE", message, { cause });
 }
 
 /** A Bun socket takes what fits and drops the rest. The rest is buffered here and sent on "drain". */

@@ -3,6 +3,7 @@
 import { spawn } from "node:child_process";
 import { closeSync } from "node:fs";
 import { isPlain } from "../config/environment/plain-variables.ts";
+import { messageOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { openDaemonLog } from "../server/daemon/daemon-log.ts";
 import { DAEMON_REQUESTS, REQUESTS_VARIABLE } from "../server/daemon/request-limit.ts";
@@ -57,7 +58,7 @@ function openLog(file: string): number {
   } catch (cause) {
     throw new SyscallError(
       "UNAVAILABLE",
-      `The daemon's log ${file} can't be written: ${cause instanceof Error ? cause.message : String(cause)}. Set XDG_DATA_HOME to a folder that you can write to.`,
+      `The daemon's log ${file} can't be written: ${messageOf(cause)}. Set XDG_DATA_HOME to a folder that you can write to.`,
       { cause },
     );
   }

@@ -5,22 +5,23 @@ import { OPTION_NAMES, optionsOf } from "../options/option-list.ts";
 import { optionSchemas } from "../options/option-schemas.ts";
 import { Target, Uuid } from "./fields.ts";
 
+/** What the client says of itself, whichever way the run begins. */
+function ofClient() {
+  const flag = z.boolean().optional();
+  const file = z.object({ dev: z.number(), ino: z.number() });
+  return {
+    /** Regular files that the client prints to: what it writes there is no change of the run. */
+    outputs: z.array(file).max(10).optional(),
+    /** Of the run's events, stream only questions, notices and the end. */
+    quiet: flag,
+    /** A user is at the client's terminal. */
+    attended: flag,
+  };
+}
+
 /** The client's notices about the start of the run, such as a stdin that it did not read to its end. */
 function Notices() {
   return z.array(z.string().max(1000)).max(20).optional();
-}
-
-/** Of the run's events, stream only questions, notices and the end. */
-function Quiet() {
-  return z.boolean().optional();
-}
-
-/** Regular files that the client prints to: what it writes there is no change of the run. */
-function Outputs() {
-  return z
-    .array(z.object({ dev: z.number(), ino: z.number() }))
-    .max(10)
-    .optional();
 }
 
 export function SpawnRequest() {
@@ -61,10 +62,7 @@ export function SpawnRequest() {
       input_origin: text,
       notices: Notices(),
       parent_uuid: Uuid().optional(),
-      outputs: Outputs(),
-      quiet: Quiet(),
-      /** A user is at the client's terminal. */
-      attended: flag,
+      ...ofClient(),
       /** A conversation: after each answer the run waits for a message (`send_message`) instead of ending. */
       chat: flag,
       /** A user typed `rnix "…"`: the setting `ask` counts as in a conversation. */
@@ -98,9 +96,7 @@ export function ResumeRequest() {
     ...optionSchemas(optionsOf("resume"), 1),
     /** The caller's whole environment, for keys. Absent: the run's own if it is still in memory, else the daemon's. */
     env: z.record(z.string(), z.string()).optional(),
-    outputs: Outputs(),
-    quiet: Quiet(),
-    attended: flag,
+    ...ofClient(),
     /** A chat is suspended as soon as it would wait for a message: the caller sends no other. */
     until_answer: flag,
     /** Follow the answer with the events of the run, like a spawn. */
@@ -111,18 +107,15 @@ export function ResumeRequest() {
 export type ResumeRequest = z.infer<ReturnType<typeof ResumeRequest>>;
 
 export function ReplayRequest() {
-  const flag = z.boolean().optional();
   return Target().extend({
     /** Where its tools are executed, absolute: the run's own folder by default. */
     folder: z.string().optional(),
     /** How results are compared (docs/replay.md). Absent: normalized, without what differs between any two runs. */
     compare: z.enum(["usual", "exact", "state"]).optional(),
-    trust: flag,
+    trust: z.boolean().optional(),
     /** The caller's whole environment. Absent: the daemon's. */
     env: z.record(z.string(), z.string()).optional(),
-    outputs: Outputs(),
-    quiet: Quiet(),
-    attended: flag,
+    ...ofClient(),
   });
 }
 

@@ -65,12 +65,8 @@ export class Sender {
     const { url, timeoutMs } = this.#target;
     const signal = AbortSignal.any([this.#ports.stop, AbortSignal.timeout(timeoutMs)]);
     try {
-      const answer = await fetch(url, {
-        method: "POST",
-        redirect: "error",
-        signal,
-        ...encoded(request, this.#message, this.#target),
-      });
+      const content = encoded(request, this.#message, this.#target);
+      const answer = await fetch(url, { method: "POST", redirect: "error", signal, ...content });
       await answer.body?.cancel();
       if (answer.ok) return undefined;
       const after = Number(answer.headers.get("retry-after") || Number.NaN);

@@ -80,12 +80,8 @@ export class Instruments {
     const isFull = points.size >= MAX_POINTS && !points.has(JSON.stringify(labels));
     const taken = isFull ? OVERFLOW : labels;
     const key = JSON.stringify(taken);
-    const point = points.get(key) ?? {
-      labels: taken,
-      sum: 0,
-      count: 0,
-      buckets: new Array<number>(bounds + 1).fill(0),
-    };
+    const buckets = (): number[] => new Array<number>(bounds + 1).fill(0);
+    const point = points.get(key) ?? { labels: taken, sum: 0, count: 0, buckets: buckets() };
     points.set(key, point);
     return point;
   }

@@ -32,6 +32,7 @@ export interface OtelConfig {
 const PROTOCOLS = ["http/protobuf", "http/json"] as const;
 type Protocol = (typeof PROTOCOLS)[number];
 
+const CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
 const ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT";
 /** Where a collector listens, as the specification says. */
 const USUAL = "http://localhost:4318";
@@ -46,10 +47,11 @@ export function otelConfig(env: Env, wrong: (text: string) => void): OtelConfig 
   return {
     ...(traces && { traces }),
     ...(metrics && { metrics }),
-    resource: { "service.name": "rnix", ...pairs(env.OTEL_RESOURCE_ATTRIBUTES), ...serviceName(env) },
-    content: /^(?:true|span_only|span_and_event)$/i.test(
-      env.OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT ?? "",
-    ),
+    resource: {
+      ...{ "service.name": "rnix", ...pairs(env.OTEL_RESOURCE_ATTRIBUTES) },
+      ...(env.OTEL_SERVICE_NAME && { "service.name": env.OTEL_SERVICE_NAME }),
+    },
+    content: /^(?:true|span_only|span_and_event)$/i.test(env[CONTENT] ?? ""),
     queue,
     batch: Math.min(queue, number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512)),
     delayMs: number("OTEL_BSP_SCHEDULE_DELAY", 5000),
@@ -85,10 +87,6 @@ function targetOf(signal: Signal, env: Env, wrong: (text: string) => void): Targ
     gzip: of("COMPRESSION") === "gzip",
     timeoutMs: numberOf(env, "OTEL_EXPORTER_OTLP_TIMEOUT", 10_000, wrong),
   };
-}
-
-function serviceName({ OTEL_SERVICE_NAME: name }: Env): Record<string, string> {
-  return name ? { "service.name": name } : {};
 }
 
 /** `a=1,b=2`, percent-encoded. A pair that can't be read is left out. */

@@ -32,12 +32,10 @@ const MESSAGES = tableOf(`
 `);
 
 function tableOf(text: string): ReadonlyMap<string, Fields> {
-  const lines = text
-    .trim()
-    .split("\n")
-    .map((line) => line.trim().split(/\s+/));
+  const lines = text.trim().split("\n");
   return new Map(
-    lines.map(([name = "", ...fields]) => {
+    lines.map((line) => {
+      const [name = "", ...fields] = line.trim().split(/\s+/);
       const parts = fields.map((field) => field.split(":"));
       return [
         name,
@@ -67,10 +65,7 @@ function field(number: number, type: string, value: Value): Buffer[] {
 }
 
 /** The types on the wire. */
-const VARINT = 0;
-const BITS_64 = 1;
-const LENGTH = 2;
-const BITS_32 = 5;
+const [VARINT, BITS_64, LENGTH, BITS_32] = [0, 1, 2, 5];
 
 function lengthed(number: number, bytes: Buffer): Buffer[] {
   return [varint((number << 3) | LENGTH), varint(bytes.length), bytes];
