@@ -108,9 +108,8 @@ async function find(
   if (sub === undefined && (command.args?.length ?? 0) > 0) return { command, rest: args };
   if (sub === undefined) {
     const names = Object.keys(command.subcommands);
-    throw usageError(
-      `unknown word ${JSON.stringify(word)}: expected ${names.join(", ")}${didYouMean(word, names)}`,
-    );
+    const hint = didYouMean(word, names);
+    throw usageError(`unknown word ${JSON.stringify(word)}: expected ${names.join(", ")}${hint}`);
   }
   words.push(word);
   return { command: sub, rest: args.slice(1) };

@@ -109,21 +109,15 @@ export const SPAWN_FLAGS = { ...OF_SPAWN, ...PLACE_FLAGS };
 /** Those that a scheduled job takes, too. */
 export const JOB_RUN_FLAGS = { ...ofJobs, ...PLACE_FLAGS };
 
+const report = (about: string) => text(about, "FILE", { file: "write" });
+
 export const REPORT_FLAGS = {
-  summary: text("write the end of the run as Markdown; on GitHub the step's summary gets it too", "FILE", {
-    file: "write",
-  }),
-  junit: text("write the run and its checks as a JUnit report", "FILE", { file: "write" }),
-  "code-quality": text("write the places that a failed check names as GitLab's code quality report", "FILE", {
-    file: "write",
-  }),
+  summary: report("write the end of the run as Markdown; on GitHub the step's summary gets it too"),
+  junit: report("write the run and its checks as a JUnit report"),
+  "code-quality": report("write the places that a failed check names as GitLab's code quality report"),
 };
 
-export interface ReportFiles {
-  summary: string | undefined;
-  junit: string | undefined;
-  "code-quality": string | undefined;
-}
+export type ReportFiles = FlagValues<typeof REPORT_FLAGS>;
 
 /** What a report is about. */
 export interface ReportedRun {

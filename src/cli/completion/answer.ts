@@ -61,13 +61,10 @@ const LISTS: Readonly<Record<Kind, List>> = {
   async run(wire, io, typed) {
     const { processes } = await wire.request("list_all_procs", { cwd: io.cwd });
     const isUuid = /^0/.test(typed);
-    return processes
-      .slice(-MAX_RUNS)
-      .toReversed()
-      .map(({ pid, uuid, state, intent }) => ({
-        word: isUuid ? uuid : String(pid),
-        about: oneLine(`${state}: ${intent}`, ABOUT_WIDTH),
-      }));
+    const newest = processes.slice(-MAX_RUNS).toReversed();
+    return newest.map(({ pid, uuid, state, intent }) =>
+      described({ name: isUuid ? uuid : String(pid), description: `${state}: ${intent}` }),
+    );
   },
   async agent(wire, io) {
     const { agents } = await wire.request("list_agents", project(io));
@@ -79,7 +76,7 @@ const LISTS: Readonly<Record<Kind, List>> = {
   },
   async provider(wire, io) {
     const { providers } = await wire.request("list_providers", project(io));
-    return providers.map(({ name, because }) => ({ word: name, about: oneLine(because, ABOUT_WIDTH) }));
+    return providers.map(({ name, because }) => described({ name, description: because }));
   },
   async model(wire, io) {
     const { models } = await wire.request("list_models", { ...project(io), wait_ms: 0 });
@@ -91,14 +88,13 @@ const LISTS: Readonly<Record<Kind, List>> = {
   },
   async job(wire, io) {
     const jobs = await cronRequest<JobInfo[]>(wire, project(io), { op: "list" });
-    return jobs.map(({ name, intent }) => ({ word: name, about: oneLine(intent, ABOUT_WIDTH) }));
+    return jobs.map(({ name, intent }) => described({ name, description: intent }));
   },
   async question(wire) {
     const { asks } = await wire.request("list_asks", {});
-    return asks.map(({ request_id, agent, intent }) => ({
-      word: request_id,
-      about: oneLine(`${agent}: ${intent}`, ABOUT_WIDTH),
-    }));
+    return asks.map(({ request_id: name, agent, intent }) =>
+      described({ name, description: `${agent}: ${intent}` }),
+    );
   },
 };
 

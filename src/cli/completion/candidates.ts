@@ -25,26 +25,12 @@ type ValuesOf = (kind: Kind, typed: string) => Promise<Candidate[]>;
 
 /** A flag's name means the same in every command. */
 const FLAG_KINDS: Readonly<Record<string, Kind>> = {
-  agent: "agent",
-  provider: "provider",
-  model: "model",
-  allow: "tool",
-  deny: "tool",
-  ask: "tool",
-  skill: "skill",
-  resume: "run",
-  after: "job",
+  ...({ agent: "agent", provider: "provider", model: "model", skill: "skill" } as const),
+  ...({ allow: "tool", deny: "tool", ask: "tool", resume: "run", after: "job" } as const),
 };
 const ARGUMENT_KINDS: Readonly<Record<string, Kind>> = {
-  PID: "run",
-  UUID: "run",
-  RUN: "run",
-  "UUID|FILE": "run",
-  TOOL: "tool",
-  AGENT: "agent",
-  JOB: "job",
-  "JOB|SCHEDULE": "job",
-  ID: "question",
+  ...({ PID: "run", UUID: "run", RUN: "run", "UUID|FILE": "run", TOOL: "tool", AGENT: "agent" } as const),
+  ...({ JOB: "job", "JOB|SCHEDULE": "job", ID: "question" } as const),
 };
 /** Placeholders of values that are files or folders. */
 const PATHS = /FILE|PATH|DIR/;
@@ -58,10 +44,7 @@ export async function candidates(words: readonly string[], valuesOf: ValuesOf): 
   const { line, current } = joined(words);
   const commands = new Map(await loadCommands());
   const [name, ...rest] = line;
-  if (name === undefined) {
-    const all = [...commands].map(([word, { about }]) => ({ word, about }));
-    return { words: all, files: false };
-  }
+  if (name === undefined) return { words: described(commands), files: false };
   const command = commands.get(name);
   if (command === undefined) return NOTHING;
   const [first] = rest;
@@ -102,7 +85,7 @@ async function inCommand(
     const { words, files } = await ofFlag(named, value, valuesOf);
     return { words: words.map(({ word, about }) => ({ word: `${given}=${word}`, about })), files };
   }
-  const offered = flags.map(([name, { about }]) => ({ word: `--${name}`, about }));
+  const offered = described(flags.map(([name, flag]) => [`--${name}`, flag]));
   if (current.startsWith("-") && !isAfterEnd) return { words: offered, files: false };
   const found = await ofArgument(command, positionals(before, flags), current, valuesOf);
   const isEmpty = found.words.length === 0 && !found.files;
@@ -145,12 +128,15 @@ async function ofArgument(
 ): Promise<Candidates> {
   const last = args.at(-1);
   const argument = args[before.length] ?? (last?.many ? last : undefined);
-  const subs =
-    before.length > 0 ? [] : Object.entries(subcommands).map(([word, { about }]) => ({ word, about }));
+  const subs = before.length > 0 ? [] : described(Object.entries(subcommands));
   const choices = argument?.choices ?? [];
   const kind = argument && ARGUMENT_KINDS[argument.name];
   const values = kind === undefined ? [] : await valuesOf(kind, typed);
   return { words: [...subs, ...named(choices), ...values], files: argument?.file === true };
+}
+
+function described(all: Iterable<readonly [string, { about: string }]>): Candidate[] {
+  return Array.from(all, ([word, { about }]) => ({ word, about }));
 }
 
 function named(words: readonly string[]): Candidate[] {

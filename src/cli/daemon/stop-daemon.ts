@@ -20,10 +20,8 @@ export async function stopDaemon(
   let draining: { calls: number; ms: number } | undefined;
   try {
     const wire = await session.connect();
-    ({ pid, draining } = await wire.request("shutdown", {
-      now: how.now || undefined,
-      restart: how.restart || undefined,
-    }));
+    const asked = { now: how.now || undefined, restart: how.restart || undefined };
+    ({ pid, draining } = await wire.request("shutdown", asked));
   } finally {
     await session.close();
   }

@@ -1,6 +1,6 @@
 /** Reads a file that a flag names: a regular file, or a pipe such as `<(command)`. */
 
-import { closeSync, fstatSync, openSync, readSync, type Stats, statSync } from "node:fs";
+import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { OPEN_REGULAR, readRegularSync } from "../../lib/regular-file.ts";
 import { SyscallError } from "../../plugin/index.ts";
@@ -24,7 +24,7 @@ async function readPipe(io: Pick<Io, "timer">, path: string): Promise<Buffer> {
   });
   const fd = openSync(path, OPEN_REGULAR);
   try {
-    requirePipe(path, fstatSync(fd));
+    if (!fstatSync(fd).isFIFO()) throw invalid(path, "it was exchanged while it was being opened. Try again");
     const chunks: Buffer[] = [];
     let size = 0;
     for (;;) {
@@ -33,7 +33,7 @@ async function readPipe(io: Pick<Io, "timer">, path: string): Promise<Buffer> {
       if (chunk?.length === 0 && size > 0) return Buffer.concat(chunks);
       if (late) throw invalid(path, `expected its end within ${PIPE_MS / 1000} s. Write it to a file first`);
       if (chunk === null || chunk.length === 0) {
-        await pause(io);
+        await new Promise<void>((resolve) => void io.timer(POLL_MS, resolve));
         continue;
       }
       chunks.push(chunk);
@@ -55,14 +55,6 @@ function readNow(fd: number): Buffer | null {
     if (errnoOf(thrown) === "EAGAIN") return null;
     throw thrown;
   }
-}
-
-function pause(io: Pick<Io, "timer">): Promise<void> {
-  return new Promise((resolve) => void io.timer(POLL_MS, resolve));
-}
-
-function requirePipe(path: string, stats: Stats): void {
-  if (!stats.isFIFO()) throw invalid(path, "it was exchanged while it was being opened. Try again");
 }
 
 function invalid(path: string, why: string): SyscallError {

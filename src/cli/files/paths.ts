@@ -8,7 +8,11 @@ import type { Io } from "../io.ts";
 
 /** The absolute path that a flag names. It must exist before anything starts: exit 64. */
 export function absolutePath(io: Io, flag: string, path: string): string {
-  return existing(flag, path, () => realpathSync(resolve(io.cwd, path)));
+  try {
+    return realpathSync(resolve(io.cwd, path));
+  } catch (thrown) {
+    throw unusable(flag, path, thrown);
+  }
 }
 
 export function absoluteFolder(io: Io, flag: string, path: string): string {
@@ -18,31 +22,23 @@ export function absoluteFolder(io: Io, flag: string, path: string): string {
 }
 
 /** The text itself, or the content of the file that `@FILE` names. */
-export async function textOrFile(
-  io: Io,
-  flag: string,
-  value: string | undefined,
-): Promise<string | undefined> {
-  return value?.startsWith("@") ? textOf(io, flag, value.slice(1)) : value;
+export async function textOrFile(io: Io, flag: string, value: string): Promise<string> {
+  return value.startsWith("@") ? textOf(io, flag, value.slice(1)) : value;
 }
 
 /** Reads the JSON object in a file. */
-export async function jsonObject(
-  io: Io,
-  flag: string,
-  path: string | undefined,
-): Promise<Record<string, unknown> | undefined> {
-  if (path === undefined) return undefined;
+export async function jsonObject(io: Io, flag: string, path: string): Promise<Record<string, unknown>> {
   const text = await textOf(io, flag, path);
-  const value = parsed(flag, path, text);
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw usageError(`${flag}: ${path} is not JSON`);
+  }
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return { ...value };
   // The message shows none of the content: inside a run, the run may have no right to read the file.
-  throw usageError(`${flag}: expected a JSON object in ${path}, got ${kindOf(value)}`);
-}
-
-function kindOf(value: unknown): string {
-  if (value === null) return "null";
-  return Array.isArray(value) ? "an array" : `a ${typeof value}`;
+  const kind = value === null ? "null" : Array.isArray(value) ? "an array" : `a ${typeof value}`;
+  throw usageError(`${flag}: expected a JSON object in ${path}, got ${kind}`);
 }
 
 /** Reads the file that a flag names; bytes that are no UTF-8 become U+FFFD. */
@@ -50,22 +46,6 @@ export async function textOf(io: Io, flag: string, path: string): Promise<string
   const { readGivenFile } = await import("./given-file.ts");
   try {
     return (await readGivenFile(io, resolve(io.cwd, path))).toString();
-  } catch (thrown) {
-    throw unusable(flag, path, thrown);
-  }
-}
-
-function parsed(flag: string, path: string, text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw usageError(`${flag}: ${path} is not JSON`);
-  }
-}
-
-function existing<T>(flag: string, path: string, look: () => T): T {
-  try {
-    return look();
   } catch (thrown) {
     throw unusable(flag, path, thrown);
   }

@@ -18,21 +18,20 @@ export async function rootHelp(io: Io): Promise<string> {
   const style = styleOf(io, io.stdout);
   const columns = columnsOf(io);
   const commands = new Map(await loadCommands());
-  const usage = await render(
-    definition("rnix", {
-      about: "An operating system for AI agents",
-      args: [{ name: "command", about: "One of the commands below, with its own flags" }],
-      flags: {},
-    }),
-    undefined,
-    style,
-  );
+  const root = {
+    about: "An operating system for AI agents",
+    args: [{ name: "command", about: "One of the commands below, with its own flags" }],
+    flags: {},
+  };
+  const usage = await render(definition("rnix", root), undefined, style);
   const groups = Map.groupBy(commands.keys(), (name) => COMMANDS[name]?.group ?? DEVICES);
   const lists = [...groups].map(([group, names]) => {
     const list = names.map((name): Row => [style.cyan(name), commands.get(name)?.about ?? ""]);
     return section(group.toUpperCase(), rows(list, columns), style);
   });
-  return `${fitted(usage, columns)}${lists.join("")}${section("EXAMPLES", ROOT_EXAMPLES.map((line) => `  ${line}`).join("\n"), style)}Use ${style.cyan("rnix <command> --help")} for a command's flags and examples.\n`;
+  const examples = section("EXAMPLES", ROOT_EXAMPLES.map((line) => `  ${line}`).join("\n"), style);
+  const more = `Use ${style.cyan("rnix <command> --help")} for a command's flags and examples.\n`;
+  return `${fitted(usage, columns)}${lists.join("")}${examples}${more}`;
 }
 
 /** The help of one command. `words`: its name, two words for a subcommand. */
@@ -62,7 +61,7 @@ const ROOT_EXAMPLES = [
 function definition(
   name: string,
   { about, args = [], flags, subcommands = {} }: Pick<Command, "about" | "args" | "flags" | "subcommands">,
-): CommandDef<ArgsDef> {
+): Definition {
   const positionals = args.map(({ name, about, optional, many }): [string, ArgDef] => [
     many ? `${name}…` : name,
     { type: "positional", description: about, required: !optional },
@@ -73,9 +72,9 @@ function definition(
       name,
       { type: takesValue ? "string" : "boolean", description: about, alias: short, valueHint: hint },
     ]);
-  const named = Object.entries(subcommands).map(([name, { about }]) => [
+  const named = Object.entries(subcommands).map(([name, { about: description }]) => [
     name,
-    { meta: { name, description: about } },
+    { meta: { name, description } },
   ]);
   return {
     meta: { name, description: about },
@@ -84,11 +83,9 @@ function definition(
   };
 }
 
-async function render(
-  command: CommandDef<ArgsDef>,
-  parent: CommandDef<ArgsDef> | undefined,
-  style: Style,
-): Promise<string> {
+type Definition = CommandDef<ArgsDef>;
+
+async function render(command: Definition, parent: Definition | undefined, style: Style): Promise<string> {
   const text = await renderUsage(command, parent);
   // citty checks neither the terminal nor every value of NO_COLOR.
   return style.bold("x") === "x" ? Bun.stripANSI(text) : text;

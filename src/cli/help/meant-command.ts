@@ -7,7 +7,7 @@ import { shellWord } from "../system/own-name.ts";
 /** A command that does what words of other programs mean. */
 interface Meant {
   words: string;
-  command: string;
+  command?: string;
   to: string;
   /** The command for a word without further ones. */
   alone?: string;
@@ -32,7 +32,6 @@ const MEANT: readonly Meant[] = [
   { words: "htop", command: "top", to: "see what runs", takesNone: true },
   {
     words: "update upgrade self-update",
-    command: "",
     shell: "git pull && npm run install:bin",
     to: "update Rnix, in the folder of its source",
   },
@@ -101,8 +100,7 @@ export function meantCommand(name: string, args: readonly string[], more: readon
   const isText = args.length > 1 && unquotedIntent([name, ...args]) !== undefined;
   const other = MEANT.find(({ words }) => words.split(" ").includes(name));
   if (other !== undefined && !isText) return otherWord(other, args);
-  const near =
-    other === undefined ? nearestName(name, [...Object.keys(COMMANDS), "help", ...more]) : undefined;
+  const near = other ? undefined : nearestName(name, [...Object.keys(COMMANDS), "help", ...more]);
   const sentence = asSentence(name, args);
   if (near !== undefined) {
     const also = isText ? `\nor, for an agent:${sentence}` : "";
@@ -123,7 +121,7 @@ export function unquotedIntent(words: readonly string[]): string | undefined {
   return text.length > 2 && text.every((word) => WORD.test(word)) ? asSentence(name, args) : undefined;
 }
 
-function otherWord({ command, to, alone, takesNone, shell }: Meant, args: readonly string[]): string {
+function otherWord({ command = "", to, alone, takesNone, shell }: Meant, args: readonly string[]): string {
   if (shell !== undefined) return `; to ${to}:\n  ${shell}`;
   if (args.length === 0 && alone !== undefined) return `; use:${line(alone, [])}`;
   return `; to ${to}:${line(command, takesNone ? [] : args)}`;

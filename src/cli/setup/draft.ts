@@ -28,8 +28,7 @@ export class DraftServer {
   }
 
   async providers(): Promise<ProviderWire[]> {
-    const { providers } = await this.#ask((wire) => wire.request("list_providers", project(this.#io)));
-    return providers;
+    return (await this.#ask((wire) => wire.request("list_providers", project(this.#io)))).providers;
   }
 
   models(draft: Draft, waitMs = LIST_MS): Promise<ModelsAnswer> {

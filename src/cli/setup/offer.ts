@@ -4,7 +4,6 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { isServerError } from "../../client/client.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type { ProviderWire } from "../../protocol/methods.ts";
 import { isInsideRun } from "../../server/daemon/inside-run.ts";
 import { userPaths } from "../../server/offline-commands.ts";
 import { type Io, type Session, withSession } from "../io.ts";
@@ -18,20 +17,21 @@ import { isTerminal, setUpAtTerminal } from "./set-up.ts";
  */
 export async function offerSetup(io: Io, session: Session, error: unknown): Promise<boolean> {
   const mayBe = error instanceof SyscallError && error.code === "UNAVAILABLE" && isServerError(error);
-  if (!mayBe || !isTerminal(io) || isInsideRun(io.env)) return false;
-  const providers = await new DraftServer(io, session).providers();
-  if (isAnyUsable(providers) || !(await isWanted(io))) return false;
-  return setUpAtTerminal(io, session, {}, { runs: true });
+  return mayBe && isTerminal(io) && !isInsideRun(io.env) && setUpIfWanted(io, session);
 }
 
 /** The same before a conversation. A user with a key or a provider does not wait for the search of the machine. */
 export async function setUpFirst(io: Io): Promise<void> {
   if (!isTerminal(io) || isInsideRun(io.env) || hasProvider(io)) return;
-  await withSession(io, {}, async (session) => {
-    const providers = await new DraftServer(io, session).providers();
-    if (isAnyUsable(providers) || !(await isWanted(io))) return;
-    await setUpAtTerminal(io, session, {}, { runs: true });
-  });
+  await withSession(io, {}, (session) => setUpIfWanted(io, session));
+}
+
+async function setUpIfWanted(io: Io, session: Session): Promise<boolean> {
+  const providers = await new DraftServer(io, session).providers();
+  // A recording is no model.
+  if (providers.some(({ name, usable }) => usable && name !== "replay") || !(await isWanted(io)))
+    return false;
+  return setUpAtTerminal(io, session, {}, { runs: true });
 }
 
 function hasProvider({ env }: Io): boolean {
@@ -41,11 +41,6 @@ function hasProvider({ env }: Io): boolean {
 }
 
 const NAMES_A_KEY = /_API_KEY$|^RNIX_PROVIDER$|^CLAUDE_CODE_OAUTH_TOKEN$/;
-
-/** A recording is no model. */
-function isAnyUsable(providers: readonly ProviderWire[]): boolean {
-  return providers.some(({ name, usable }) => usable && name !== "replay");
-}
 
 async function isWanted(io: Io): Promise<boolean> {
   using prompt = Prompt.open(io);

@@ -53,12 +53,9 @@ export class Prompt implements Disposable {
     this.#io = io;
     // It may reject while nothing waits for it.
     this.#cancelled.promise.catch(() => undefined);
-    const cancel = () => this.#cancel();
-    this.#off = [
-      io.onSignal("SIGINT", cancel),
-      io.onSignal("SIGTERM", cancel),
-      io.onSignal("SIGHUP", cancel),
-    ];
+    this.#off = (["SIGINT", "SIGTERM", "SIGHUP"] as const).map((name) =>
+      io.onSignal(name, () => this.#cancel()),
+    );
     this.#keyboard = Keyboard.open(io, {
       key: (data) => this.#key(data),
       paste: (text) => this.#paste(text),
@@ -125,9 +122,8 @@ export class Prompt implements Disposable {
     for (;;) {
       const answer = await this.ask("Number or name", { preset: "1", begins });
       if (o.back && answer === "0") return null;
-      const fitting = items.filter(({ name }) => name.startsWith(answer));
-      const named =
-        items.find(({ name }) => name === answer) ?? (fitting.length === 1 ? fitting[0] : undefined);
+      const [fitting, ...more] = items.filter(({ name }) => name.startsWith(answer));
+      const named = items.find(({ name }) => name === answer) ?? (more.length === 0 ? fitting : undefined);
       const item = items[Number(answer) - 1] ?? named;
       if (item !== undefined) return item.value;
       this.say(

@@ -58,20 +58,14 @@ function noTerminal(): SyscallError {
 function draftOf(io: Io, name: string, flags: SetupFlags): Draft {
   const { "key-from-env": from, "key-command": command, "base-url": url } = flags;
   const server: Draft["entry"] = url === undefined ? {} : { driver: "openai-compatible", base_url: url };
-  if (command !== undefined) {
+  if (command !== undefined)
     return { name, entry: { ...server, api_key_command: command, api_key_env: null } };
-  }
   if (from === undefined) return { name, entry: server };
   const value = io.env[from]?.trim();
   if (!value) throw usageError(`--key-from-env: the variable ${from} is not set here, or empty`);
   const known = url === undefined ? KNOWN_PROVIDERS[name]?.keyVariable : undefined;
-  const variable = known ?? from;
-  const named = known === undefined ? variable : null;
-  return {
-    name,
-    entry: { ...server, api_key_env: named, api_key_command: null },
-    key: { variable, value },
-  };
+  const entry = { ...server, api_key_env: known === undefined ? from : null, api_key_command: null };
+  return { name, entry, key: { variable: known ?? from, value } };
 }
 
 /** The default model of the provider, or the only one that it has. */
@@ -114,10 +108,8 @@ async function differences(io: Io, server: DraftServer, { draft, model }: SetUp)
   const isOther = key !== undefined && (io.env[key.variable] ?? key.value) !== key.value;
   const chosen = (await server.providers()).find((one) => one.chosen);
   const isHere = chosen === undefined || (chosen.name === draft.name && chosen.model === model);
-  return [
-    ...(isOther
-      ? [`${key.variable} of this shell has another key, which counts first: unset ${key.variable}`]
-      : []),
-    ...(isHere ? [] : [`runs here use ${chosen.model} of ${chosen.name} (${chosen.because})`]),
-  ];
+  const notes = isOther
+    ? [`${key.variable} of this shell has another key, which counts first: unset ${key.variable}`]
+    : [];
+  return isHere ? notes : [...notes, `runs here use ${chosen.model} of ${chosen.name} (${chosen.because})`];
 }

@@ -73,8 +73,7 @@ async function setUp(tools: Tools, chosen: Draft, wanted: string | undefined): P
 
 async function chooseProvider(tools: Tools, wanted: string | undefined): Promise<Draft | null> {
   const { prompt, server } = tools;
-  const { found, others } = await prompt.during(choices(server));
-  const known = [...found, ...others];
+  const known = await prompt.during(choices(server));
   const named = known.find(({ name }) => name === wanted);
   if (named !== undefined) return named.value;
   if (wanted !== undefined)
@@ -93,7 +92,7 @@ async function chooseProvider(tools: Tools, wanted: string | undefined): Promise
 }
 
 /** What is found here comes first. */
-async function choices(server: DraftServer): Promise<{ found: Item<Draft>[]; others: Item<Draft>[] }> {
+async function choices(server: DraftServer): Promise<Item<Draft>[]> {
   const providers = await server.providers();
   const byName = new Map(providers.map((one) => [one.name, one]));
   const unnamed = LOCAL_SERVERS.filter(({ name }) => !byName.has(name));
@@ -103,7 +102,7 @@ async function choices(server: DraftServer): Promise<{ found: Item<Draft>[]; oth
   const others = Object.entries(KNOWN_PROVIDERS)
     .filter(([name, { keyPage }]) => byName.has(name) && !isFound(name) && keyPage !== undefined)
     .map(([name, { about }]) => item<Draft>(name, about, { name, entry: {} }));
-  return { found: [...found, ...local.flat()], others };
+  return [...found, ...local.flat(), ...others];
 }
 
 /** A recording is no model, and a server of its own has an entry of its own name. */
@@ -154,7 +153,8 @@ async function askForServer(prompt: Prompt): Promise<Draft | null> {
 }
 
 /** The draft with a key, or as it is where none is needed. null: back. */
-async function askForKey({ io, prompt, server }: Tools, draft: Draft): Promise<Draft | null> {
+async function askForKey(tools: Tools, draft: Draft): Promise<Draft | null> {
+  const { prompt, server } = tools;
   const { name, entry } = draft;
   const known = KNOWN_PROVIDERS[name];
   const listed = (await prompt.during(server.providers())).find((one) => one.name === name);
@@ -175,13 +175,11 @@ async function askForKey({ io, prompt, server }: Tools, draft: Draft): Promise<D
   if (how === "is" || how === "none") return { ...draft, key: undefined };
   if (how === "command") {
     const line = await prompt.ask("The command (empty: back)");
-    const withCommand = { ...entry, api_key_command: line, api_key_env: null };
-    return line === ""
-      ? askForKey({ io, prompt, server }, draft)
-      : { ...draft, entry: withCommand, key: undefined };
+    if (line === "") return askForKey(tools, draft);
+    return { ...draft, entry: { ...entry, api_key_command: line, api_key_env: null }, key: undefined };
   }
   const value = await prompt.ask("Key (it is not shown; empty: back)", { hidden: true });
-  if (value === "") return askForKey({ io, prompt, server }, draft);
+  if (value === "") return askForKey(tools, draft);
   prompt.say(`${value.length} characters.`);
   const api_key_env = known?.keyVariable === undefined ? variable : null;
   return { ...draft, entry: { ...entry, api_key_env, api_key_command: null }, key: { variable, value } };
@@ -190,13 +188,8 @@ async function askForKey({ io, prompt, server }: Tools, draft: Draft): Promise<D
 /** The variable of a provider of the user's own. */
 function variableOf(name: string, listed: ProviderWire | undefined): string {
   const [said = ""] = /^[A-Z_][A-Z0-9_]*/.exec(listed?.key ?? "") ?? [];
-  return (
-    said ||
-    `${name
-      .toUpperCase()
-      .replaceAll(/[^A-Z0-9]/g, "_")
-      .replace(/^(\d)/, "_$1")}_API_KEY`
-  );
+  const upper = name.toUpperCase().replaceAll(/[^A-Z0-9]/g, "_");
+  return said || `${upper.replace(/^(\d)/, "_$1")}_API_KEY`;
 }
 
 type Offer = { models: ModelWire[]; draft: Draft } | { error: SyscallError; known: ModelWire[] };
@@ -274,11 +267,8 @@ async function chooseModel({ prompt }: Tools, models: readonly ModelWire[]): Pro
 }
 
 /** Sends one word; null when an answer came. */
-async function tryModel(
-  { prompt, server }: Tools,
-  draft: Draft,
-  model: string,
-): Promise<SyscallError | null> {
+async function tryModel(tools: Tools, draft: Draft, model: string): Promise<SyscallError | null> {
+  const { prompt, server } = tools;
   prompt.say(`Sending one word to ${model} …`);
   try {
     prompt.say(answeredText(await prompt.during(server.sendWord(draft, model))));

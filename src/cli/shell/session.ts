@@ -15,20 +15,19 @@ import { History } from "../terminal/history.ts";
 /** Commands that are no programs. */
 const COMMANDS = "call cat cd exit export false kill ps recall send set spawn true unset wait".split(" ");
 
-/** One line, the state before it, and what gets its end; in the background, nothing waits for it. */
-export interface SessionLine {
-  line: string;
-  state: SessionState | undefined;
-  background: boolean;
-  ended(receipt: Receipt): Promise<void>;
-}
-
 interface SessionOptions {
   /** The folder of the runs. */
   cwd: string;
   /** The file of past lines. */
   history: string;
-  run(line: SessionLine): Promise<number>;
+  /** Runs one line. In the background, nothing waits for it. */
+  run(o: {
+    line: string;
+    /** Before the line. */
+    state: SessionState | undefined;
+    background: boolean;
+    ended(receipt: Receipt): Promise<void>;
+  }): Promise<number>;
 }
 
 /** Reads and runs lines until `exit` or Ctrl-D; returns the exit code of the last one. */

@@ -1,6 +1,7 @@
 /** The name by which the user starts this binary from the current folder. */
 
 import { realpathSync } from "node:fs";
+import { errnoOf } from "../../lib/error-detail.ts";
 import { innerPath } from "../../lib/inner-path.ts";
 import type { Io } from "../io.ts";
 
@@ -25,7 +26,7 @@ function isSame(one: string, other: string): boolean {
     return realpathSync(one) === realpathSync(other);
   } catch (error) {
     // One of them was removed meanwhile.
-    if (error instanceof Error && "code" in error) return false;
+    if (errnoOf(error) !== undefined) return false;
     throw error;
   }
 }

@@ -2,6 +2,7 @@
 
 import type { Stats } from "node:fs";
 import { isHidden } from "../../config/environment/plain-variables.ts";
+import { errnoOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/errors.ts";
 import type { Input, Io, Output } from "../io.ts";
 import { isPipeline, PipelineText } from "../output/pipeline-text.ts";
@@ -105,21 +106,16 @@ class SystemOutput implements Output {
 
   async drained(): Promise<void> {
     await this.#flushing;
-    if (this.failure !== undefined) {
-      const failure = this.failure;
-      this.failure = undefined;
-      throw new SyscallError("INTERNAL", `could not write the output: ${failure.message}`, {
-        cause: failure,
-      });
-    }
+    const cause = this.failure;
+    this.failure = undefined;
+    if (cause) throw new SyscallError("INTERNAL", `could not write the output: ${cause.message}`, { cause });
   }
 
   #lost(error: unknown): void {
     this.closed = true;
     // EIO: the terminal's window was closed.
-    const gone =
-      error instanceof Error && "code" in error && (error.code === "EPIPE" || error.code === "EIO");
-    if (!gone) this.failure = error instanceof Error ? error : new Error(String(error));
+    if (/^(?:EPIPE|EIO)$/.test(errnoOf(error) ?? "")) return;
+    this.failure = error instanceof Error ? error : new Error(String(error));
   }
 }
 
@@ -194,7 +190,7 @@ function statOf(fd: number): Stats | null {
   try {
     return process.getBuiltinModule("node:fs").fstatSync(fd);
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "EBADF") return null;
+    if (errnoOf(error) === "EBADF") return null;
     throw error;
   }
 }

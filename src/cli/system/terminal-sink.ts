@@ -49,11 +49,10 @@ export class TerminalSink implements Sink {
 
   /** A promise when the terminal does not take everything now. */
   flush(): Promise<void> | number {
-    if (this.#flushed === undefined && this.#takesAll()) return 0;
-    if (this.#flushed === undefined) {
-      this.#flushed = Promise.withResolvers();
-      this.#later();
-    }
+    if (this.#flushed) return this.#flushed.promise;
+    if (this.#takesAll()) return 0;
+    this.#flushed = Promise.withResolvers();
+    this.#later();
     return this.#flushed.promise;
   }
 
@@ -71,10 +70,7 @@ export class TerminalSink implements Sink {
   #again(): void {
     const flushed = this.#flushed;
     try {
-      if (!this.#takesAll()) {
-        this.#later();
-        return;
-      }
+      if (!this.#takesAll()) return void this.#later();
       this.#flushed = undefined;
       flushed?.resolve();
     } catch (error) {
