@@ -11,7 +11,6 @@ import type {
   PlainMethod,
   StreamingMethod,
 } from "../server/methods/method-table.ts";
-import type { Pipe } from "./pipe.ts";
 
 /** The default deadline of an answer. */
 const ANSWER_MS = 30_000;
@@ -266,4 +265,22 @@ function lost(cause?: unknown): SyscallError {
     "The connection to the server was lost. The run may still be running: `rnix ps -a` shows it.",
     { cause },
   );
+}
+
+/** The transport of a client's bytes: a socket or a memory stream. */
+export interface Pipe {
+  /** Called once, before the first write. After `closed` no more events follow. */
+  listen(listener: PipeListener): void;
+  /** Never blocks: unsent bytes are buffered. */
+  write(text: string): void;
+  /** Pauses reading: the other side must wait. */
+  pause(): void;
+  resume(): void;
+  /** Closes immediately; unsent bytes are lost. Safe to call again. */
+  close(): void;
+}
+
+export interface PipeListener {
+  data(chunk: Uint8Array): void;
+  closed(cause?: Error): void;
 }

@@ -4,9 +4,9 @@ import type { Env } from "../config/environment/paths.ts";
 import { SyscallError } from "../plugin/errors.ts";
 import type { ByteStream } from "../server/connection/connection.ts";
 import { commit, version } from "../version.ts";
+import type { Pipe, PipeListener } from "./client.ts";
 import { Client } from "./client.ts";
 import type { DaemonOptions } from "./daemon.ts";
-import type { Pipe, PipeListener } from "./pipe.ts";
 
 /** A server with any number of connections to it. */
 export interface Session {

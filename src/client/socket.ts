@@ -3,7 +3,7 @@
 import type { Clock } from "../lib/clock.ts";
 import { errnoOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/errors.ts";
-import type { Pipe, PipeListener } from "./pipe.ts";
+import type { Pipe, PipeListener } from "./client.ts";
 
 /** null if no server listens there. By Bun.connect: node:net takes longer to load than a whole request to the daemon. */
 export async function dialSocket(path: string, clock: Clock, deadlineMs: number): Promise<Pipe | null> {

@@ -16,6 +16,4 @@ export type * from "./record.ts";
 export type * from "./replay.ts";
 export * from "./request.ts";
 export type * from "./run.ts";
-export type * from "./story.ts";
 export type * from "./stream.ts";
-export type * from "./watch.ts";

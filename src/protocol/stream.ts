@@ -2,11 +2,11 @@
 
 import type { AskMode } from "../lib/ask-modes.ts";
 import type { Activity, ChildState, LogEntry, ProgressEvent } from "../run/live-event.ts";
-import type { AskClosed, AskUser } from "./ask.ts";
+import type { StoryEvent } from "../store/runs/story.ts";
+import type { AskClosed, AskUser, ListedAsk } from "./ask.ts";
 import type { DamagedLines, ProcRef } from "./fields.ts";
 import type { Receipt } from "./receipt.ts";
-import type { StoryLine } from "./story.ts";
-import type { ProcChanges } from "./watch.ts";
+import type { ListedProc } from "./record.ts";
 
 export type { Activity, ChildState };
 
@@ -74,3 +74,57 @@ export type StreamEvent =
   /** Only for a run that did not start. */
   | { type: "error"; payload: { event: "error"; error_message: string; code: string } }
   | { type: "eof"; payload?: { dropped?: number; damaged?: DamagedLines[] } };
+
+/** An event of a run. `title`: one line for people, up to 120 characters. */
+export interface StoryLine {
+  /** Its number: a stream continues after it. null: an older Rnix recorded it. */
+  n: number | null;
+  t: StoryEvent["t"];
+  ts?: string;
+  step?: number;
+  /** Of a call or a background unit. */
+  id?: string;
+  title?: string;
+  status?: string;
+  duration_ms?: number;
+  tokens?: number;
+  pid?: number;
+  /** Only with `bodies`. */
+  body?: unknown;
+}
+
+/** What is shown of a process, beside what a watcher counts by itself: a change of it is sent. */
+export type ShownProc = Pick<
+  ListedProc,
+  | ("pid" | "uuid" | "parent_uuid" | "agent" | "model" | "project" | "intent" | "status" | "state" | "doing")
+  | ("steps" | "max_steps" | "tokens_used" | "cost_usd" | "created_at_ms" | "ended_at_ms" | "is_paused")
+  | ("paused_at_ms" | "exit_code" | "exit_reason" | "suspended" | "error" | "workflow" | "chat" | "job")
+  | "units"
+>;
+
+export interface WatchedProc extends ShownProc {
+  elapsed_ms: number;
+  /** Unix ms: when it would have begun without its pauses. */
+  elapsed_at_ms: number;
+}
+
+/** The calls of one key of a provider. */
+export interface ProviderQueue {
+  provider: string;
+  running: number;
+  waiting: number;
+  at_once: number;
+  holds: { model: string; until_ms: number }[];
+}
+
+/** The whole state at first, and to a client that was too slow for the changes; else what has changed. */
+export interface ProcChanges {
+  number: number;
+  rows: WatchedProc[];
+  /** UUIDs. null: these are all. */
+  gone: string[] | null;
+  /** null: as before. */
+  asks: ListedAsk[] | null;
+  /** null: as before. */
+  queues: ProviderQueue[] | null;
+}

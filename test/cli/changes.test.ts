@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { runCommandLine } from "../../src/cli/cli.ts";
 import { patchText, problemsText, refusedText, statText, undoText } from "../../src/cli/output/changes.ts";
 import { styleOf } from "../../src/cli/output/style.ts";
-import { runAndFiles } from "../../src/cli/processes/changed-files.ts";
+import { runAndFiles } from "../../src/cli/processes/target.ts";
 import type { FileChange, RunDiff, UndoReport } from "../../src/protocol/methods.ts";
 import { FakeIo } from "./support.ts";
 

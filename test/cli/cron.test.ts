@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { type MorningReport, morningReport } from "../../src/cli/cron/morning.ts";
-import { markdownText, terminalText } from "../../src/cli/cron/morning-text.ts";
+import { type MorningReport, markdownText, morningReport, terminalText } from "../../src/cli/cron/morning.ts";
 import { rowsTable, strip } from "../../src/cli/cron/rows.ts";
 import { serviceOf } from "../../src/cli/cron/service.ts";
 import { distance, instantText, shortTime, triggerText, wallTime } from "../../src/cli/cron/when.ts";

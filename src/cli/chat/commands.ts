@@ -7,7 +7,7 @@ import { absoluteFolder } from "../files/paths.ts";
 import { project } from "../io.ts";
 import { patchText, problemsText, refusedText, statText, undoText } from "../output/changes.ts";
 import { formatCost, formatCount, plural } from "../output/format.ts";
-import { changedFiles } from "../processes/changed-files.ts";
+import { changedFiles } from "../processes/target.ts";
 import type { CompletableCommand } from "../terminal/completion.ts";
 import type { ChatActions } from "./actions.ts";
 import { begin, fork, name, resume, resumeValues } from "./conversation-commands.ts";

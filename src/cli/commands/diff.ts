@@ -5,8 +5,7 @@ import { usageError } from "../exit.ts";
 import { bool, count, json } from "../flags.ts";
 import { patchText, problemsText, statText } from "../output/changes.ts";
 import { print } from "../output/print.ts";
-import { CHANGED_FILES, changedFiles, runAndFiles } from "../processes/changed-files.ts";
-import { RUN_ARGUMENT, withRun } from "../processes/target.ts";
+import { CHANGED_FILES, changedFiles, RUN_ARGUMENT, runAndFiles, withRun } from "../processes/target.ts";
 
 /** git compares the files. */
 const TIMEOUT_MS = 60_000;

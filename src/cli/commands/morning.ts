@@ -29,11 +29,10 @@ export default defineCommand({
   async run(io, flags) {
     if (flags.markdown && flags.json) throw usageError("--markdown and --json exclude each other");
     const since_ms = flags.since === undefined ? yesterdayEvening() : sinceOf(flags.since);
-    const { morningReport } = await import("../cron/morning.ts");
+    const { markdownText, morningReport, terminalText } = await import("../cron/morning.ts");
     const report = await withWire(io, async (wire) =>
       morningReport(await wire.request("morning", { since_ms })),
     );
-    const { markdownText, terminalText } = await import("../cron/morning-text.ts");
     const columns = io.stdout.isTTY ? io.stdout.columns : Number.POSITIVE_INFINITY;
     return print(io, flags, report, (style) =>
       flags.markdown ? markdownText(report) : terminalText(report, style, columns),

@@ -1,15 +1,17 @@
 /** `rnix sh`: runs a line, a script or a session of the agent shell. */
 
 import { basename, join } from "node:path";
-import type { Receipt } from "../../protocol/methods.ts";
+import type { Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { SessionState } from "../../shell/shell.ts";
 import { defineCommand } from "../command.ts";
+import { EXIT } from "../exit.ts";
 import { absoluteFolder, textOf } from "../files/paths.ts";
 import { type FlagValues, text } from "../flags.ts";
 import { type Io, refuseInsideRun } from "../io.ts";
+import { printable } from "../output/format.ts";
+import { QuietView } from "../output/quiet-view.ts";
 import { printRefused } from "../run/run.ts";
 import { readAttached, readIntent, STDIN_FLAGS } from "../run/stdin.ts";
-import { ShellView } from "../shell/shell-view.ts";
 import { runWorkflow, WORKFLOW_FLAGS } from "./workflow.ts";
 
 const FLAGS = {
@@ -105,4 +107,35 @@ function runScript(io: Io, flags: FlagValues<typeof FLAGS>, script: Script): Pro
       view: (of) => new ShellView(of),
     },
   }));
+}
+
+export class ShellView extends QuietView {
+  #printed = "";
+
+  constructor(io: Io) {
+    super(io, { answer: true });
+  }
+
+  override show(event: StreamEvent): void {
+    if (event.type === "text_delta") this.#print(event.payload.text);
+    else if (event.type === "progress" && event.payload.event === "notice") this.say(event.payload.text);
+    else if (event.type === "complete") {
+      const { result, exit_code } = event.payload;
+      // Of much output, a slow reader may have missed some.
+      if (result?.startsWith(this.#printed)) this.#print(result.slice(this.#printed.length));
+      // With a result the script has chosen its exit code itself.
+      if (result === null && exit_code !== EXIT.ok) this.end(event.payload, { isQuiet: true, isShown: true });
+    }
+  }
+
+  override say(text: string): void {
+    const { stderr } = this.io;
+    stderr.write(`${stderr.isTTY ? printable(text) : text}\n`);
+  }
+
+  #print(text: string): void {
+    const { stdout } = this.io;
+    this.#printed += text;
+    stdout.write(stdout.isTTY ? printable(text) : text);
+  }
 }

@@ -7,8 +7,7 @@ import { bool, json } from "../flags.ts";
 import { refuseInsideRun } from "../io.ts";
 import { printable } from "../output/format.ts";
 import { print } from "../output/print.ts";
-import { CHANGED_FILES, changedFiles, runAndFiles } from "../processes/changed-files.ts";
-import { RUN_ARGUMENT, withRun } from "../processes/target.ts";
+import { CHANGED_FILES, changedFiles, RUN_ARGUMENT, runAndFiles, withRun } from "../processes/target.ts";
 
 const TIMEOUT_MS = 10 * 60_000;
 

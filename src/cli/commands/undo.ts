@@ -9,8 +9,7 @@ import { refusedText, undoText } from "../output/changes.ts";
 import { printable } from "../output/format.ts";
 import { print } from "../output/print.ts";
 import { styleOf } from "../output/style.ts";
-import { CHANGED_FILES, changedFiles, runAndFiles } from "../processes/changed-files.ts";
-import { RUN_ARGUMENT, withRun } from "../processes/target.ts";
+import { CHANGED_FILES, changedFiles, RUN_ARGUMENT, runAndFiles, withRun } from "../processes/target.ts";
 
 const TIMEOUT_MS = 10 * 60_000;
 

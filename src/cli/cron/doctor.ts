@@ -8,8 +8,7 @@ import { bad, type Finding, note, ok } from "../doctor/finding.ts";
 import { environment, type Io, project, withWire } from "../io.ts";
 import { oneLine, plural } from "../output/format.ts";
 import { cronRequest } from "./call.ts";
-import { serviceOf } from "./service.ts";
-import { isEnabled, lingers } from "./service-manager.ts";
+import { isEnabled, lingers, serviceOf } from "./service.ts";
 import { distance } from "./when.ts";
 
 /** Names in one finding. */

@@ -10,8 +10,7 @@ import { EXIT } from "../exit.ts";
 import { bool, json } from "../flags.ts";
 import { type Io, isAskable, refuseInsideRun, withWire } from "../io.ts";
 import { agreed } from "../questions/answer-questions.ts";
-import { MARK, type Service, serviceOf } from "./service.ts";
-import { disableService, enableService, lingers } from "./service-manager.ts";
+import { disableService, enableService, lingers, MARK, type Service, serviceOf } from "./service.ts";
 
 const LINGER = "loginctl enable-linger";
 const MAX_FILE = 1024 * 1024;

@@ -1,19 +1,19 @@
 /** The tools of `rnix mcp serve`: each is a request of the protocol, made for an MCP client. */
 
 import { z } from "zod";
+import { fromWire, type Stream } from "../../client/client.ts";
 import { SIGINT, SIGKILL, SIGTERM } from "../../lib/signals.ts";
 import { objectOf, optionOf } from "../../options/option-list.ts";
 import { optionSchemas } from "../../options/option-schemas.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { Listing } from "../../protocol/fields.ts";
-import type { ListedProc, Receipt } from "../../protocol/methods.ts";
+import type { ListedProc, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import { AskAnswer } from "../../run/ask-schema.ts";
 import { cronRequest } from "../cron/call.ts";
 import { usageError } from "../exit.ts";
-import { type Io, project } from "../io.ts";
+import { type Io, project, type Session } from "../io.ts";
 import { oneLine } from "../output/format.ts";
 import { target } from "../processes/target.ts";
-import { type RunPorts, runToEnd } from "./served-run.ts";
 
 /** What a tool answers: its text, and the same as data. */
 export interface Served {
@@ -265,4 +265,51 @@ async function cron(
   const result = await cronRequest<unknown>(wire, { ...project(io), cwd }, { op, ...input });
   const open = JSON.stringify(result, (key, value) => (key === "hook" ? undefined : value));
   return { data: { result: JSON.parse(open) } };
+}
+
+/** Clients take silence for the end of a call: they get what the run does at least this often. */
+const PROGRESS_MS = 15_000;
+
+export interface RunPorts {
+  session: Session;
+  /** The client has cancelled the call, or is gone. */
+  signal: AbortSignal;
+  progress(message: string): void;
+}
+
+/** Returns the receipt at the run's end. Cancelling the call ends the run, with all that it has spawned. */
+export async function runToEnd(stream: Stream<"spawn">, ports: RunPorts): Promise<Receipt> {
+  const { uuid, pid } = stream.answer;
+  const { signal, session } = ports;
+  const killed = Promise.withResolvers<unknown>();
+  const kill = async (): Promise<unknown> =>
+    (await session.connect()).request("signal_tree", { uuid, signal: SIGTERM });
+  const cancel = (): void => void kill().then(killed.resolve, killed.reject);
+  signal.addEventListener("abort", cancel, { once: true });
+  if (signal.aborted) cancel();
+  let doing = `process ${pid}`;
+  const timer = setInterval(() => ports.progress(doing), PROGRESS_MS);
+  try {
+    for await (const event of stream) {
+      if (event.type === "complete") return event.payload;
+      if (event.type === "error")
+        throw fromWire({ code: event.payload.code, message: event.payload.error_message });
+      const text = progressText(event);
+      if (text === undefined) continue;
+      doing = text;
+      ports.progress(doing);
+    }
+    throw new SyscallError("UNAVAILABLE", `Process ${pid} has no end: the daemon closed its stream.`);
+  } finally {
+    clearInterval(timer);
+    signal.removeEventListener("abort", cancel);
+    if (signal.aborted) await killed.promise;
+  }
+}
+
+function progressText({ type, payload }: StreamEvent): string | undefined {
+  if (type !== "progress") return undefined;
+  if (payload.event === "step") return `step ${payload.step}`;
+  if (payload.event === "activity") return payload.activity.text;
+  return payload.event === "notice" ? payload.text : undefined;
 }

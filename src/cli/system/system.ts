@@ -37,7 +37,7 @@ export function systemIo(): Io {
       const { openSession } = await import("../../client/session.ts");
       const open = () => openSession({ env: process.env, alone: true, ...o });
       return open().catch(async (thrown: unknown) => {
-        const { replaceDaemon } = await import("../daemon/replace-daemon.ts");
+        const { replaceDaemon } = await import("../daemon/stop-daemon.ts");
         const ask = () => replaceDaemon(io, thrown);
         await (question === undefined ? ask() : question(ask));
         return open();
