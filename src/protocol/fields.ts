@@ -8,11 +8,7 @@ export const Uuid = () => z.string().min(1).max(64);
 
 /** A process by PID or UUID; where both are given the UUID counts. `uuid` may be a unique prefix. */
 export const Target = () =>
-  z.object({
-    pid: z.int().nonnegative().optional(),
-    uuid: Uuid().optional(),
-    cwd: z.string().optional(),
-  });
+  z.object({ pid: z.int().nonnegative().optional(), uuid: Uuid().optional(), cwd: z.string().optional() });
 export type Target = z.infer<ReturnType<typeof Target>>;
 
 export const Page = () => ({

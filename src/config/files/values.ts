@@ -24,15 +24,11 @@ export function strict<Shape extends z.ZodRawShape>(shape: Shape, later: readonl
   const known = Object.keys(shape);
   return z.strictObject(shape, {
     error: (issue) => {
-      if (issue.code === "unrecognized_keys") {
-        return issue.keys
-          .slice(0, MAX_NAMED)
-          .map((key) => unknownKey(key, known, later))
-          .join("\n");
-      }
-      return issue.code === "invalid_type"
-        ? `expected a mapping of ${known.join(", ")}, got ${shown(issue.input)}`
-        : undefined;
+      if (issue.code === "invalid_type")
+        return `expected a mapping of ${known.join(", ")}, got ${shown(issue.input)}`;
+      if (issue.code !== "unrecognized_keys") return undefined;
+      const named = issue.keys.slice(0, MAX_NAMED);
+      return named.map((key) => unknownKey(key, known, later)).join("\n");
     },
   });
 }
@@ -163,18 +159,13 @@ function readLimit(input: unknown, bounds: Bounds): number | null | string {
 }
 
 function readMeasure(input: unknown, bounds: Bounds): number | string {
-  if (bounds.measure === "dollars") {
-    return typeof input === "number" ? input : `expected ${expected(bounds)}, got ${shown(input)}`;
-  }
-  if (bounds.measure === "count") {
-    return typeof input === "number" && Number.isSafeInteger(input)
-      ? input
-      : `expected ${expected(bounds)}, got ${shown(input)}`;
+  const { measure } = bounds;
+  if (measure === "dollars" || measure === "count") {
+    const isRead = typeof input === "number" && (measure === "dollars" || Number.isSafeInteger(input));
+    return isRead ? input : `expected ${expected(bounds)}, got ${shown(input)}`;
   }
   try {
-    return bounds.measure === "size"
-      ? parseSize(String(input))
-      : parseDuration(String(input), ceiling(bounds.measure));
+    return measure === "size" ? parseSize(String(input)) : parseDuration(String(input), ceiling(measure));
   } catch (error) {
     if (!(error instanceof SyscallError)) throw error;
     return bounds.unlimited ? `${error.message}; write ${UNLIMITED} for no limit` : error.message;
@@ -184,17 +175,18 @@ function readMeasure(input: unknown, bounds: Bounds): number | string {
 function expected(bounds: Bounds): string {
   const { measure, min = floor(bounds.measure), max = ceiling(measure), unlimited, none } = bounds;
   const write = (value: number) => formatLimit(value, bounds);
+  const duration = "a duration";
   const what = {
     count: "a whole number",
-    duration: "a duration",
-    age: "a duration",
+    duration,
+    age: duration,
     size: "a size",
     dollars: "an amount in USD",
-  }[measure];
+  };
   const range =
     max === ceiling(measure) ? `of at least ${write(min)}` : `from ${write(min)} to ${write(max)}`;
   const words = [unlimited ? UNLIMITED : [], none ? NONE : []].flat();
-  return [`${what} ${range}`, ...words].join(" or ");
+  return [`${what[measure]} ${range}`, ...words].join(" or ");
 }
 
 function insteadOfZero({ unlimited, none }: Bounds): string {

@@ -1,6 +1,6 @@
 /** Reads YAML and reports mistakes with file, line and column. */
 
-import type { Document, LineCounter, Node } from "yaml";
+import type { Document, Node } from "yaml";
 import type { ZodType, z } from "zod";
 import { BoundedMap, lazy } from "../../lib/caches.ts";
 import { SyscallError } from "../../plugin/index.ts";
@@ -21,9 +21,7 @@ interface YamlPosition {
   column: number;
 }
 
-interface Finding extends YamlPosition {
-  message: string;
-}
+type Finding = YamlPosition & { message: string };
 
 /** The limit of aliases in one text, against exponential expansion. */
 const MAX_ALIASES = 100;
@@ -136,13 +134,13 @@ function parse(
     uniqueKeys: false,
     stringKeys: true,
   });
-  const at = (offset: number): YamlPosition => positionOf(lines, offset, firstLine);
-  const findings: Finding[] = [...document.errors, ...document.warnings].map(({ message, pos }) => ({
-    ...at(pos[0]),
-    message,
-  }));
-  const found = walk(yaml, document.contents);
-  findings.push(...found.map(({ offset, message }) => ({ ...at(offset), message })));
+  const at = (offset: number): YamlPosition => {
+    const { line, col } = lines.linePos(offset);
+    return { line: Math.max(line, 1) + firstLine - 1, column: Math.max(col, 1) };
+  };
+  const mistakes = [...document.errors, ...document.warnings];
+  const findings = mistakes.map(({ message, pos }): Finding => ({ ...at(pos[0]), message }));
+  findings.push(...walk(yaml, document.contents, at));
   if (findings.length > 0) throw invalid(file, findings);
   return {
     file,
@@ -151,31 +149,23 @@ function parse(
   };
 }
 
-interface Problem {
-  offset: number;
-  message: string;
-}
-
 /** Visits each node once, down to `MAX_DEPTH`. Finds unknown and circular aliases, duplicate keys and too much depth. */
-function walk(yaml: Library, top: unknown): Problem[] {
-  const problems: Problem[] = [];
+function walk(yaml: Library, top: unknown, at: (offset: number) => YamlPosition): Finding[] {
+  const found: Finding[] = [];
   /** The anchors so far; true while the walk is inside the anchored node. */
   const anchors = new Map<string, boolean>();
+  const problem = (node: unknown, message: string): void =>
+    void found.push({ ...at(startOf(yaml, node) ?? 0), message });
   const look = (node: unknown, depth: number): void => {
-    const problem = (message: string): void =>
-      void problems.push({ offset: startOf(yaml, node) ?? 0, message });
     if (yaml.isAlias(node)) {
       const isOpen = anchors.get(node.source);
-      if (isOpen === undefined) problem(`there is no anchor &${node.source}`);
-      if (isOpen) problem(`*${node.source} refers to a node that contains it`);
+      if (isOpen === undefined) problem(node, `there is no anchor &${node.source}`);
+      if (isOpen) problem(node, `*${node.source} refers to a node that contains it`);
     }
     const anchor = yaml.isCollection(node) || yaml.isScalar(node) ? node.anchor : undefined;
     if (anchor !== undefined) anchors.set(anchor, false);
     if (!yaml.isCollection(node)) return;
-    if (depth === MAX_DEPTH) {
-      problem(`expected at most ${MAX_DEPTH} levels`);
-      return;
-    }
+    if (depth === MAX_DEPTH) return void problem(node, `expected at most ${MAX_DEPTH} levels`);
     if (anchor !== undefined) anchors.set(anchor, true);
     const keys = new Set<string>();
     for (const item of node.items) {
@@ -184,9 +174,7 @@ function walk(yaml: Library, top: unknown): Problem[] {
         continue;
       }
       const key = yaml.isScalar(item.key) ? String(item.key.value) : undefined;
-      if (key !== undefined && keys.has(key)) {
-        problems.push({ offset: startOf(yaml, item.key) ?? 0, message: "Map keys must be unique" });
-      }
+      if (key !== undefined && keys.has(key)) problem(item.key, "Map keys must be unique");
       if (key !== undefined) keys.add(key);
       look(item.key, depth + 1);
       look(item.value, depth + 1);
@@ -194,7 +182,7 @@ function walk(yaml: Library, top: unknown): Problem[] {
     if (anchor !== undefined) anchors.set(anchor, false);
   };
   look(top, 0);
-  return problems;
+  return found;
 }
 
 function plain(document: Document, file: string): unknown {
@@ -237,22 +225,14 @@ function startOf(yaml: Library, node: unknown): number | undefined {
   return yaml.isNode(node) ? (node satisfies Node).range?.[0] : undefined;
 }
 
-function positionOf(lines: LineCounter, offset: number, firstLine: number): YamlPosition {
-  const { line, col } = lines.linePos(offset);
-  return { line: Math.max(line, 1) + firstLine - 1, column: Math.max(col, 1) };
-}
-
 function check<S extends ZodType>(schema: S, text: YamlText): z.infer<S> {
   const result = schema.safeParse(text.value);
   if (result.success) return result.data;
   const { issues } = result.error;
-  const count = issues.reduce((sum, issue) => sum + keysOf(issue).length, 0);
+  // One issue reports all unknown keys of a mapping.
+  const counts = issues.map((issue) => (issue.code === "unrecognized_keys" ? issue.keys.length : 1));
+  const count = counts.reduce((sum, one) => sum + one, 0);
   throw invalid(text.file, findingsOf(issues.slice(0, MAX_LOCATED), text), count);
-}
-
-/** The keys that an issue is about: one issue reports all unknown keys of a mapping. */
-function keysOf(issue: ZodIssue): readonly string[] {
-  return issue.code === "unrecognized_keys" ? issue.keys : [issue.path.join(".")];
 }
 
 function findingsOf(issues: readonly ZodIssue[], text: YamlText): Finding[] {
@@ -269,12 +249,9 @@ function findingsOf(issues: readonly ZodIssue[], text: YamlText): Finding[] {
       const message = `"${String(issue.path.at(-1))}": ${issue.issues[0]?.message ?? issue.message}`;
       return [{ ...text.position(issue.path, "key"), message }];
     }
-    return [{ ...text.position(issue.path), message: `${named(issue.path)}${issue.message}` }];
+    const path = issue.path.length === 0 ? "" : `${issue.path.map(String).join(".")}: `;
+    return [{ ...text.position(issue.path), message: `${path}${issue.message}` }];
   });
-}
-
-function named(path: readonly PropertyKey[]): string {
-  return path.length === 0 ? "" : `${path.map(String).join(".")}: `;
 }
 
 function invalid(file: string, findings: Finding[], count = findings.length): SyscallError {

@@ -146,12 +146,8 @@ const GPT = {
     "gpt-6.2-astra": model(GPT_WINDOW, 128_000),
     "gpt-6.2-sol": model(GPT_WINDOW, 128_000, gpt(2, 0.1, 2.5, 10)),
   }),
-  ...asOf("2026-09-30", {
-    "gpt-6.1-sol": model(GPT_WINDOW, 128_000, gpt(2, 0.1, 2.5, 10)),
-  }),
-  ...asOf("2026-10-27", {
-    "gpt-6.1-terra": model(GPT_WINDOW, 128_000, gpt(1, 0.05, 1.25, 5)),
-  }),
+  ...asOf("2026-09-30", { "gpt-6.1-sol": model(GPT_WINDOW, 128_000, gpt(2, 0.1, 2.5, 10)) }),
+  ...asOf("2026-10-27", { "gpt-6.1-terra": model(GPT_WINDOW, 128_000, gpt(1, 0.05, 1.25, 5)) }),
   ...asOf("2026-09-22", {
     "gpt-6-astra": model(GPT_WINDOW, 128_000, gpt(10, 1, 12.5, 50)),
     "gpt-6-sol": model(GPT_WINDOW, 128_000, gpt(2, 0.2, 2.5, 10)),
@@ -184,9 +180,7 @@ const GEMINI = {
       later: { from: "2026-12-01", price: usd(4, 0.2, undefined, 20) },
     },
   }),
-  ...asOf("2026-10-07", {
-    "gemini-3.8-flash": introductory(GEMINI_WINDOW, 65_536),
-  }),
+  ...asOf("2026-10-07", { "gemini-3.8-flash": introductory(GEMINI_WINDOW, 65_536) }),
   ...asOf("2026-08-13", {
     "gemini-3.7-flash": introductory(MILLION),
     "gemini-3.6-flash": introductory(MILLION),
@@ -231,11 +225,7 @@ export const MODEL_SERVICES: readonly ModelService[] = [
     version: /-\d{8}$/,
     models: CLAUDE,
     // As Claude Code 2.1.293 resolves them at Anthropic.
-    aliases: {
-      sonnet: "claude-sonnet-5-5",
-      opus: "claude-opus-5-5",
-      haiku: "claude-haiku-5-5",
-    },
+    aliases: { sonnet: "claude-sonnet-5-5", opus: "claude-opus-5-5", haiku: "claude-haiku-5-5" },
   },
   {
     name: "OpenAI",

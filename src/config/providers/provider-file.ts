@@ -74,10 +74,7 @@ export const ProvidersFile = z.lazy(() =>
 export type ProvidersFile = Checked<typeof ProvidersFile>;
 
 export function priceOf({ long, ...price }: Price): ModelPrice {
-  return {
-    ...tokenPrice(price),
-    ...(long && { long: { above: long.above, ...tokenPrice(long) } }),
-  };
+  return { ...tokenPrice(price), ...(long && { long: { above: long.above, ...tokenPrice(long) } }) };
 }
 
 function tokenPrice({ input, output, cached = input, cache_write }: Omit<Price, "long">): TokenPrice {

@@ -81,9 +81,7 @@ export const PROJECT_KEYS = {
   ".rnix/init.yaml": trusted("nothing of it is started", "services", "supervisors"),
   "AGENTS.md": reads("text"),
   "CLAUDE.md": reads("text"),
-  ".rnix/data/**": {
-    records: { class: "reads", until: "shown; resumed only if your Rnix wrote them" },
-  },
+  ".rnix/data/**": { records: { class: "reads", until: "shown; resumed only if your Rnix wrote them" } },
 } as const satisfies Record<string, Record<string, KeyRule>>;
 
 export type ProjectFile = keyof typeof PROJECT_KEYS;
