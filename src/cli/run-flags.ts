@@ -43,27 +43,19 @@ export function optionFlags<C extends OptionCommand>(command: C): OptionFlags<C>
 function flagOf(name: OptionName, command: OptionCommand): Flag<unknown> {
   const { kind, help, hint = "", choices = [], setting } = optionOf(name);
   const about = help[command] ?? "";
-  switch (kind) {
-    case "text":
-      return text(about, hint);
-    case "prompt":
-      return text(about, hint, { file: "read @" });
-    case "schema":
-      return text(about, hint, { file: "read" });
-    case "list":
-    case "paths":
-      return list(about, hint);
-    case "rules":
-      return rules(about);
-    case "choice":
-      return choice(about, choices);
-    case "switch":
-      return bool(about);
-    case "count":
-      return count(about, hint);
-    case "limit":
-      return limit(about, hint, setting?.measure);
-  }
+  const kinds = {
+    text: () => text(about, hint),
+    prompt: () => text(about, hint, { file: "read @" }),
+    schema: () => text(about, hint, { file: "read" }),
+    list: () => list(about, hint),
+    paths: () => list(about, hint),
+    rules: () => rules(about),
+    choice: () => choice(about, choices),
+    switch: () => bool(about),
+    count: () => count(about, hint),
+    limit: () => limit(about, hint, setting?.measure),
+  };
+  return kinds[kind]();
 }
 
 /** The options that the flags give, as fields of a request. Fails with USAGE for a file that can't be used. */
@@ -76,10 +68,8 @@ export async function optionFields<C extends OptionCommand>(
   const fields: [string, unknown][] = [];
   for (const name of optionsOf(command)) {
     const flag = flagNameOf(name);
-    const value = given.get(flag);
-    if (value === undefined || value === false) continue;
-    const field = await fieldOf(io, `--${flag}`, optionOf(name).kind, value);
-    if (field !== undefined) fields.push([name, field]);
+    const field = await fieldOf(io, `--${flag}`, optionOf(name).kind, given.get(flag));
+    if (field !== undefined && field !== false) fields.push([name, field]);
   }
   return objectOf(fields);
 }

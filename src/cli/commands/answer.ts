@@ -88,17 +88,14 @@ async function isSeen(
   const output = isJson ? io.stderr : io.stdout;
   for (const line of wholeLines(ask)) output.write(`${line}\n`);
   const wanted = project ? "always_project" : choice;
-  const always = /^always/.test(choice) && rule.length === 0 ? optionOf(ask, wanted) : undefined;
+  const isOffered = /^always/.test(choice) && rule.length === 0;
+  const always = isOffered ? ask.questions[0]?.options.find(({ id }) => id === wanted) : undefined;
   if (always) output.write(`${printable(`${always.label}  ${always.about ?? ""}`)}\n`);
   if (choice === "no" || isRead || !(always || isLong(ask))) return true;
   if (isAskable(io)) return agreed(io, "Is this what you allow?");
   throw usageError(
     `rnix asks does not show all of question ${ask.request_id}: read it above, then answer with --read`,
   );
-}
-
-function optionOf({ questions }: Listed, wanted: string): Listed["questions"][0]["options"][0] | undefined {
-  return questions[0]?.options.find(({ id }) => id === wanted);
 }
 
 /** Asks at the terminal, until the question expires. null: it was not answered here. */
@@ -143,14 +140,13 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 /** The question with this id, or with an id that begins so. */
 function oneOf(asks: readonly Listed[], id: string, isAnswered: boolean): Listed | undefined {
   if (id === "") throw usageError("ID is empty: rnix asks lists the open questions");
-  const found = asks.filter(({ request_id }) => request_id.startsWith(id));
-  const [first] = found;
+  const [first, ...more] = asks.filter(({ request_id }) => request_id.startsWith(id));
   if (first?.call && isAnswered && id.length < Math.min(LEAST_ID, first.request_id.length))
     throw usageError(
       `give at least ${LEAST_ID} characters of the id: ${id} may soon begin another question's`,
     );
-  if (found.length > 1)
-    throw usageError(`${id} begins the ids of ${found.length} questions: give more of it`);
+  if (more.length > 0)
+    throw usageError(`${id} begins the ids of ${more.length + 1} questions: give more of it`);
   return first;
 }
 

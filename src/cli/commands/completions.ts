@@ -20,12 +20,10 @@ export default defineCommand({
   ],
   async run(io, _flags, [shell = ""]) {
     const script = Object.entries(SHELLS).find(([name]) => name === shell)?.[1];
-    if (script === undefined) {
-      const names = Object.keys(SHELLS);
-      throw usageError(
-        `SHELL: expected ${names.join(", ")}, got ${JSON.stringify(shell)}${didYouMean(shell, names)}`,
-      );
-    }
+    const names = Object.keys(SHELLS);
+    const hint = didYouMean(shell, names);
+    if (script === undefined)
+      throw usageError(`SHELL: expected ${names.join(", ")}, got ${JSON.stringify(shell)}${hint}`);
     io.stdout.write(script);
     return EXIT.ok;
   },

@@ -76,14 +76,9 @@ const stop = defineCommand({
   async run(io, flags) {
     await refuseInsideRun(io, "daemon stop");
     const stopped = await stopDaemon(io, { now: flags.now });
-    if (!stopped) {
-      io.stderr.write("no daemon is running\n");
-      return EXIT.ok;
-    }
-    io.stderr.write(
-      stopped.gone ? `the daemon (PID ${stopped.pid}) has stopped\n` : stillEnding(stopped.pid),
-    );
-    return stopped.gone ? EXIT.ok : EXIT.error;
+    if (stopped && !stopped.gone) return stillEnding(io, stopped.pid);
+    io.stderr.write(stopped ? `the daemon (PID ${stopped.pid}) has stopped\n` : "no daemon is running\n");
+    return EXIT.ok;
   },
 });
 
@@ -97,16 +92,13 @@ const restart = defineCommand({
   async run(io) {
     await refuseInsideRun(io, "daemon restart");
     const stopped = await stopDaemon(io, { restart: true });
-    if (stopped && !stopped.gone) {
-      io.stderr.write(stillEnding(stopped.pid));
-      return EXIT.error;
-    }
-    return bringUp(io);
+    return stopped && !stopped.gone ? stillEnding(io, stopped.pid) : bringUp(io);
   },
 });
 
-function stillEnding(pid: number): string {
-  return `the daemon (PID ${pid}) is still ending its runs; rnix daemon stop --now kills them\n`;
+function stillEnding(io: Io, pid: number): number {
+  io.stderr.write(`the daemon (PID ${pid}) is still ending its runs; rnix daemon stop --now kills them\n`);
+  return EXIT.error;
 }
 
 const logs = defineCommand({
@@ -148,6 +140,7 @@ async function terminalLog(): Promise<(text: string) => void> {
 }
 
 function text(io: Io, status: DaemonStatus): string {
+  const { p50, max } = status.loop_delay_ms;
   const rows: [string, string][] = [
     ["version", `${status.version} (${status.build}), protocol ${status.protocol}`],
     ["pid", String(status.pid)],
@@ -157,10 +150,7 @@ function text(io: Io, status: DaemonStatus): string {
     ["processes", String(status.processes)],
     ["connections", String(status.connections)],
     ["memory", formatBytes(status.rss_bytes)],
-    [
-      "loop delay",
-      `${status.loop_delay_ms.p50.toFixed(1)} ms median, ${status.loop_delay_ms.max.toFixed(1)} ms worst`,
-    ],
+    ["loop delay", `${p50.toFixed(1)} ms median, ${max.toFixed(1)} ms worst`],
   ];
   const style = styleOf(io, io.stdout);
   return fields(rows, style) + initText(status, io.stdout, style);

@@ -11,9 +11,7 @@ export default defineCommand({
     signal: text(
       "TERM (the default), KILL, INT, PAUSE or RESUME, or its number in the kernel, 1 to 5",
       "SIG",
-      {
-        short: "s",
-      },
+      { short: "s" },
     ),
     "no-tree": bool("signal only this process; its children keep running"),
   },

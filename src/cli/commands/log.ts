@@ -45,10 +45,8 @@ export default defineCommand({
         text = "";
       };
       const print = (changes: readonly Change[]): void => {
-        for (const change of changes) {
-          const shown = changeText(change, blocks);
-          if (shown !== "") text += `${shown}\n`;
-        }
+        const shown = changes.map((change) => changeText(change, blocks)).filter((one) => one !== "");
+        text += shown.map((one) => `${one}\n`).join("");
       };
       let step = 0;
       try {

@@ -4,7 +4,7 @@ import type { Receipt, Target } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { absoluteFolder } from "../files/paths.ts";
-import { bool, choice, json, list, noDaemon, quiet, text } from "../flags.ts";
+import { bool, choice, type FlagValues, json, list, noDaemon, quiet, text } from "../flags.ts";
 import { type Io, type Output, withSession, withWire } from "../io.ts";
 import { plural } from "../output/format.ts";
 import { print } from "../output/print.ts";
@@ -17,6 +17,25 @@ import type { ScriptRun } from "../replay/script-head.ts";
 import { scriptRequest } from "../replay/script-request.ts";
 import { runAgent } from "../run/run.ts";
 
+const FLAGS = {
+  export: text("write the run as a script that can be read, edited and played, and run nothing", "FILE", {
+    file: "write",
+  }),
+  cwd: text(
+    "execute its tools in this folder; the default is a run's own folder, for a script the current one",
+    "DIR",
+  ),
+  compare: choice(
+    "how results are compared: ignoring times, durations, PIDs and the like (usual), byte by byte (exact), or only whether each call succeeded (state)",
+    ["usual", "exact", "state"],
+  ),
+  ignore: list(`ignore differences of this kind: ${KINDS.join(", ")}`, "KIND"),
+  trust: bool("let this run use everything the project brings, trusted or not"),
+  "no-daemon": noDaemon,
+  json,
+  quiet,
+};
+
 export default defineCommand({
   about: "Replay a recorded run with today's definitions and print the differences, or write it as a script",
   args: [
@@ -28,24 +47,7 @@ export default defineCommand({
       optional: true,
     },
   ],
-  flags: {
-    export: text("write the run as a script that can be read, edited and played, and run nothing", "FILE", {
-      file: "write",
-    }),
-    cwd: text(
-      "execute its tools in this folder; the default is a run's own folder, for a script the current one",
-      "DIR",
-    ),
-    compare: choice(
-      "how results are compared: ignoring times, durations, PIDs and the like (usual), byte by byte (exact), or only whether each call succeeded (state)",
-      ["usual", "exact", "state"],
-    ),
-    ignore: list(`ignore differences of this kind: ${KINDS.join(", ")}`, "KIND"),
-    trust: bool("let this run use everything the project brings, trusted or not"),
-    "no-daemon": noDaemon,
-    json,
-    quiet,
-  },
+  flags: FLAGS,
   examples: {
     "rnix replay 01975a2e": "exits 0 if today's agent does the same, 1 if it differs",
     "rnix replay 01975a2e --export tests/fix.yaml": "a script, to keep beside the agent and edit",
@@ -90,13 +92,7 @@ function isScript(text: string): boolean {
   return text.includes("/") || /\.\w+$/.test(text);
 }
 
-interface Options {
-  cwd: string | undefined;
-  compare: "usual" | "exact" | "state" | undefined;
-  trust: boolean;
-  "no-daemon": boolean;
-  quiet: boolean;
-}
+type Options = FlagValues<typeof FLAGS>;
 
 type Played = Omit<Report, "same"> | { receipt: Receipt };
 
@@ -151,13 +147,8 @@ async function follow(
   const { receipt } = await runAgent(
     { ...io, stdout: flags.quiet ? NOWHERE : io.stderr },
     {
-      open,
-      env: {},
-      detach: false,
-      unattended: true,
-      inside: flags["no-daemon"],
-      output: "text",
-      quiet: flags.quiet,
+      ...{ open, env: {}, detach: false, unattended: true, output: "text" },
+      ...{ inside: flags["no-daemon"], quiet: flags.quiet },
     },
   );
   if (receipt === null) throw new Error("a run that was followed to its end has no receipt");

@@ -94,16 +94,18 @@ function whole(detail: StepDetail, style: Style): string {
   const thoughts = detail.reasoning ? `\n${style.bold("thoughts")}\n${printable(detail.reasoning)}\n` : "";
   const messages = detail.messages.map((message) => messageText(message, style));
   const kept = new Map(detail.kept_results.map((one) => [one.id, one]));
-  const wholeOf = (id: string): string => {
-    const found = kept.get(id);
-    return found ? style.dim(`whole, ${formatBytes(found.bytes)}: ${found.path}\n`) : "";
-  };
-  const calls = detail.tool_calls.map(
-    ({ id, name, path, state, duration_ms, result, error, error_code, asked = [] }) =>
-      `\n${style.bold(`${name} ${path ?? ""}`)} ${style.dim(`${state}, ${formatElapsed(duration_ms)}`)}\n${asked.map((one) => `${verdictLine(one, style)}\n`).join("")}${
-        error === null ? printable(result ?? "") : style.red(`${error_code ?? ""} ${printable(error)}`)
-      }\n${wholeOf(id)}`,
-  );
+  const calls = detail.tool_calls.map((call) => {
+    const { name, path, state, duration_ms, result, error, error_code, asked = [] } = call;
+    const found = kept.get(call.id);
+    const title = style.bold(`${name} ${path ?? ""}`);
+    const lines = [
+      `${title} ${style.dim(`${state}, ${formatElapsed(duration_ms)}`)}`,
+      ...asked.map((one) => verdictLine(one, style)),
+      error === null ? printable(result ?? "") : style.red(`${error_code ?? ""} ${printable(error)}`),
+      found ? style.dim(`whole, ${formatBytes(found.bytes)}: ${found.path}\n`) : "",
+    ];
+    return `\n${lines.join("\n")}`;
+  });
   const made = (detail.compactions ?? []).map((one) => compaction(one, style));
   return `${head}${made.join("")}${thoughts}${messages.join("")}${calls.join("")}`;
 }

@@ -121,14 +121,10 @@ function indented(text: string): string {
 function junitReport(results: readonly CaseResult[]): string {
   const plain: Style = styleOf({ env: { NO_COLOR: "1" } }, { isTTY: false });
   const rows = results.map(({ name, ms, error, differences }) => {
-    const [first] = differences;
-    const failure = first && {
-      kind: "failure" as const,
-      message: first.message.split("\n")[0] ?? "",
-      text: differencesText(differences, plain).trim(),
-    };
-    const problem =
-      error === null ? (failure ?? null) : { kind: "error" as const, message: error, text: error };
+    const message = differences[0]?.message.split("\n")[0];
+    const text = differencesText(differences, plain).trim();
+    const failure = message === undefined ? null : { kind: "failure" as const, message, text };
+    const problem = error === null ? failure : { kind: "error" as const, message: error, text: error };
     return { name, group: "rnix test", ms, problem };
   });
   return junitXml("rnix test", rows);

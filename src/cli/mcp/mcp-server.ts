@@ -71,11 +71,7 @@ export class McpServer {
 function result({ data, text = JSON.stringify(data), failed = false }: Served): CallToolResult {
   const left = text.length - MAX_TEXT;
   const shown = left > 0 ? `${text.slice(0, MAX_TEXT)}\n[${left} more characters]` : text;
-  return {
-    content: [{ type: "text", text: shown }],
-    structuredContent: { ...data },
-    isError: failed,
-  };
+  return { content: [{ type: "text", text: shown }], structuredContent: { ...data }, isError: failed };
 }
 
 function failure(error: unknown): CallToolResult {

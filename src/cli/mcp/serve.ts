@@ -6,19 +6,14 @@ import { EXIT, usageError } from "../exit.ts";
 import { bool, one } from "../flags.ts";
 import { type Io, refuseInsideRun } from "../io.ts";
 
+const HTTP = "serve HTTP on this port of 127.0.0.1 instead of stdio; 0 takes a free one";
 const TOKEN = "RNIX_MCP_TOKEN";
 const MIN_TOKEN = 16;
 
 export const serve = defineCommand({
   about: "Be an MCP server: other programs spawn, follow and end runs, read memory and schedule jobs",
   flags: {
-    http: one(
-      "serve HTTP on this port of 127.0.0.1 instead of stdio; 0 takes a free one",
-      "PORT",
-      {},
-      "a port from 0 to 65535",
-      port,
-    ),
+    http: one(HTTP, "PORT", {}, "a port from 0 to 65535", port),
     answers: bool("also offer the tool that answers the questions of runs in your name"),
   },
   examples: {
