@@ -5,8 +5,7 @@ import type { Command } from "./command.ts";
 import { COMMANDS } from "./commands.ts";
 import { EXIT, exitCodeOf, usageError } from "./exit.ts";
 import { didYouMean, json as jsonFlag, type Parsed, parse } from "./flags.ts";
-import type { Io } from "./io.ts";
-import { noTerminal } from "./system/no-terminal.ts";
+import { type Io, noTerminal } from "./io.ts";
 
 /** What the completion scripts call. It is no command of users. */
 const COMPLETE = "__complete";

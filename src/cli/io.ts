@@ -146,3 +146,11 @@ export async function refuseInsideRun(io: Io, command: string): Promise<void> {
 export function isAskable(io: Io): boolean {
   return io.stdin.kind === "tty" && io.stderr.isTTY && !io.env.CI;
 }
+
+/** Why a conversation is not possible where the command runs; undefined if one is. */
+export function noTerminal(io: Pick<Io, "env" | "stdin" | "stdout" | "stderr">): string | undefined {
+  if (io.stdin.kind !== "tty") return "stdin is not a terminal";
+  if (!io.stdout.isTTY || !io.stderr.isTTY) return "the output does not go to a terminal";
+  if (io.env.CI) return "CI is set";
+  return io.env.TERM === "dumb" ? "TERM is dumb" : undefined;
+}

@@ -13,7 +13,6 @@ export { PROTOCOL } from "./frame.ts";
 export type * from "./project.ts";
 export type * from "./receipt.ts";
 export type * from "./record.ts";
-export type * from "./replay.ts";
 export * from "./request.ts";
 export type * from "./run.ts";
 export type * from "./stream.ts";

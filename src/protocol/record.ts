@@ -1,6 +1,6 @@
-/** Answers about the records of a run: its steps, prompts and details. */
+/** Answers about the records of a run: its steps, prompts, details and replays. */
 
-import type { DaemonSnapshot } from "../plugin/index.ts";
+import type { DaemonSnapshot, ToolCall } from "../plugin/index.ts";
 import type { Activity } from "../run/live-event.ts";
 import type { StepLine } from "../run/step-index.ts";
 import type { Compaction, ProcInfo, StepRecord } from "../store/runs/schema.ts";
@@ -97,4 +97,41 @@ export interface ProcDetail extends ListedProc {
   context: { messages: number } | null;
   /** null while it runs. */
   receipt: Receipt | null;
+}
+
+/** A difference between a replayed run and the recorded one. */
+export interface Difference {
+  kind: "prompt" | "tools" | "rights" | "limits" | "checks" | "result" | "outcome";
+  step: number | null;
+  /** What differs. */
+  message: string;
+  /** The text of each run that the other lacks; null: none, or the message has both. */
+  recorded: string | null;
+  replayed: string | null;
+}
+
+type WireLimit = number | "unlimited";
+
+/** The head of a replay script: facts about the recorded run. */
+export interface ScriptHead {
+  intent: string;
+  agent: string;
+  input?: string;
+  checks?: string[];
+  /** Absent: 1. */
+  check_attempts?: number;
+  system_prompt?: string;
+  allow?: string[];
+  deny?: string[];
+  folders?: string[];
+  output_schema?: Record<string, unknown>;
+  limits?: { max_steps?: WireLimit; context_budget?: WireLimit; timeout_ms?: WireLimit };
+  recorded: { uuid: string; at: string; cwd: string; project: string };
+  outcome: { exit_code?: number; exit_reason?: string; result?: { equals: string } };
+}
+
+/** One answer of such a script. */
+export interface ScriptEntry extends Pick<StepRecord, "reasoning" | "stop_reason" | "stop_word" | "usage"> {
+  text?: string;
+  tool_calls?: (ToolCall & { expect?: { equals?: string; contains?: string[]; error?: string } })[];
 }

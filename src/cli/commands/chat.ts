@@ -5,10 +5,9 @@ import { defineCommand } from "../command.ts";
 import { usageError } from "../exit.ts";
 import { absoluteFolder } from "../files/paths.ts";
 import { bool, pairs, text } from "../flags.ts";
-import { environment, type Io, refuseInsideRun } from "../io.ts";
+import { environment, noTerminal, refuseInsideRun } from "../io.ts";
 import { target } from "../processes/target.ts";
 import { optionFields, optionFlags } from "../run-flags.ts";
-import { noTerminal } from "../system/no-terminal.ts";
 import { ownName } from "../system/own-name.ts";
 
 export default defineCommand({
@@ -36,7 +35,9 @@ export default defineCommand({
     if (flags.continue && flags.resume !== undefined) {
       throw usageError("--continue and --resume exclude each other");
     }
-    requireTerminal(io);
+    const why = noTerminal(io);
+    if (why !== undefined)
+      throw usageError(`a conversation needs a terminal, and ${why}. For one answer: rnix spawn "…"`);
     if (flags.provider === undefined && flags.resume === undefined && !flags.continue) {
       const { setUpFirst } = await import("../setup/offer.ts");
       await setUpFirst(io);
@@ -77,12 +78,6 @@ export default defineCommand({
     );
   },
 });
-
-function requireTerminal(io: Io): void {
-  const why = noTerminal(io);
-  if (why !== undefined)
-    throw usageError(`a conversation needs a terminal, and ${why}. For one answer: rnix spawn "…"`);
-}
 
 type Given = Record<string, unknown>;
 

@@ -2,10 +2,9 @@
 
 import { defineCommand } from "../command.ts";
 import { add } from "../cron/add.ts";
-import { disable, enable, rm, run } from "../cron/change.ts";
 import { history, next } from "../cron/history.ts";
 import { install, uninstall } from "../cron/install.ts";
-import { LIST_FLAGS, list, listJobs, show } from "../cron/list.ts";
+import { disable, enable, LIST_FLAGS, list, listJobs, rm, run, show } from "../cron/jobs.ts";
 
 export default defineCommand({
   about: "Schedule runs: by the clock, when files change, by a hook, after another job",

@@ -13,8 +13,7 @@ import { print } from "../output/print.ts";
 import type { Style } from "../output/style.ts";
 import { waitsFor } from "../output/suspension.ts";
 import { fields } from "../output/table.ts";
-import { RECORD_FROM, withRecordedRun } from "../processes/recorded-run.ts";
-import { RUN_ARGUMENT } from "../processes/target.ts";
+import { RECORD_FROM, RUN_ARGUMENT, withRecordedRun } from "../processes/target.ts";
 
 export default defineCommand({
   about: "Print everything about one process: identity, rights, budgets, mounts, open files, verdict",

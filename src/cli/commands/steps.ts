@@ -12,8 +12,7 @@ import { print } from "../output/print.ts";
 import { promptText } from "../output/prompt.ts";
 import type { Style } from "../output/style.ts";
 import { fields, table } from "../output/table.ts";
-import { RECORD_FROM, withRecordedRun } from "../processes/recorded-run.ts";
-import { RUN_ARGUMENT } from "../processes/target.ts";
+import { RECORD_FROM, RUN_ARGUMENT, withRecordedRun } from "../processes/target.ts";
 import { verdictLine } from "../questions/question-text.ts";
 
 const PAGE = 1000;

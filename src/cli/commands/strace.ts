@@ -9,8 +9,7 @@ import { endText } from "../output/damage.ts";
 import { inertJson } from "../output/pipeline-text.ts";
 import { styleOf } from "../output/style.ts";
 import { syscallLine } from "../output/syscall.ts";
-import { RECORD_FROM, withRecordedRun } from "../processes/recorded-run.ts";
-import { RUN_ARGUMENT } from "../processes/target.ts";
+import { RECORD_FROM, RUN_ARGUMENT, withRecordedRun } from "../processes/target.ts";
 
 export default defineCommand({
   about: "Print a process's syscalls, live or from its record",

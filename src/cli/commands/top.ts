@@ -2,8 +2,7 @@
 
 import { defineCommand } from "../command.ts";
 import { bool, choice, json, text } from "../flags.ts";
-import { refuseInsideRun } from "../io.ts";
-import { noTerminal } from "../system/no-terminal.ts";
+import { noTerminal, refuseInsideRun } from "../io.ts";
 import { ORDERS } from "../top/rows.ts";
 
 export default defineCommand({

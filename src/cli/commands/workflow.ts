@@ -2,7 +2,7 @@
 
 import { basename } from "node:path";
 import { objectOf } from "../../options/option-list.ts";
-import type { Receipt } from "../../protocol/methods.ts";
+import type { ListedProc, Receipt } from "../../protocol/methods.ts";
 import type { SessionState } from "../../shell/shell.ts";
 import { defineCommand } from "../command.ts";
 import { usageError } from "../exit.ts";
@@ -10,8 +10,11 @@ import { absoluteFolder, textOf } from "../files/paths.ts";
 import { type FlagValues, json, text } from "../flags.ts";
 import { environment, type Io, type Wire, withWire } from "../io.ts";
 import { printCatalog } from "../output/catalog.ts";
+import { doingText } from "../output/doing.ts";
+import { formatCost, formatCount, formatElapsed, oneLine, plural } from "../output/format.ts";
 import { print } from "../output/print.ts";
 import type { RunOutput } from "../output/run-output.ts";
+import type { Style } from "../output/style.ts";
 import { target } from "../processes/target.ts";
 import {
   FOLLOW_FLAGS,
@@ -166,7 +169,6 @@ const show = defineCommand({
   run: (io, flags, [id = ""]) =>
     withWire(io, async (wire) => {
       const answer = await wire.request("show_workflow", target(io, id));
-      const { workflowText } = await import("../workflow/workflow-text.ts");
       return print(io, flags, answer, (style) => workflowText(answer, style, Date.now()));
     }),
 });
@@ -199,4 +201,40 @@ function argsOf(given: string | undefined): unknown {
   } catch {
     throw usageError(`--args: expected a JSON value, got ${given.slice(0, 80)}`);
   }
+}
+
+const TITLE = 40;
+
+function workflowText(
+  { run, agents }: { run: ListedProc; agents: readonly ListedProc[] },
+  style: Style,
+  now: number,
+): string {
+  const ended = agents.filter(({ ended_at_ms, status }) => ended_at_ms !== null && status !== "suspended");
+  const failed = ended.filter(({ exit_code }) => exit_code !== 0);
+  const counts = `${ended.length} of ${plural(agents.length, "agent")} ended${failed.length > 0 ? `, ${failed.length} failed` : ""}`;
+  const used = `${formatCount(run.tokens_used)} tokens, ${formatCost(run.cost_usd)}, ${formatElapsed(run.elapsed_ms)}`;
+  const lines = [
+    `${style.bold(run.workflow?.name ?? run.agent)}  ${run.uuid}  ${stateOf(run)}`,
+    `${counts}; ${used}`,
+    ...(run.error ? [style.red(oneLine(run.error.message, 400))] : []),
+  ];
+  for (const [phase, of] of Map.groupBy(agents, ({ workflow }) => workflow?.phase ?? "")) {
+    lines.push("", style.bold(phase === "" ? "agents" : phase));
+    for (const agent of of) lines.push(`  ${lineOf(agent, style, now)}`);
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+function lineOf(info: ListedProc, style: Style, now: number): string {
+  const { workflow, intent, steps, tokens_used, elapsed_ms, exit_code, ended_at_ms, uuid, doing } = info;
+  const title = oneLine(workflow?.label ?? intent, TITLE);
+  const mark = ended_at_ms === null ? "…" : exit_code === 0 ? style.green("✓") : style.red("✗");
+  const now_ = ended_at_ms === null && doing ? `  ${doingText(doing, now, style)}` : "";
+  const use = `${plural(steps, "step")}, ${formatCount(tokens_used)} tokens, ${formatElapsed(elapsed_ms)}`;
+  return `${mark} ${title}  ${style.dim(`${uuid.slice(0, 18)} ${stateOf(info)}, ${use}`)}${now_}`;
+}
+
+function stateOf({ status, exit_reason, exit_code }: ListedProc): string {
+  return exit_code === null ? status : (exit_reason ?? status);
 }

@@ -2,7 +2,7 @@
 
 import { offeredModel, probeLocal } from "../../config/providers/discovery.ts";
 import { type ProviderRequest, resolveProvider, searchOf } from "../../config/providers/provider-choice.ts";
-import { type ModelLine, modelLines } from "../../config/providers/provider-models.ts";
+import { type ModelLine, modelLines } from "../../config/providers/provider-list.ts";
 import {
   defaultsOf,
   deviceOf,

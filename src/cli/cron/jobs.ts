@@ -1,19 +1,21 @@
-/** `rnix cron list` and `show`: the jobs, or one with everything that was set. */
+/** `rnix cron list`, `show`, `rm`, `enable`, `disable` and `run`: looks at jobs, and changes them. */
 
 import { basename } from "node:path";
+import { localZone } from "../../lib/time-zone.ts";
 import type { JobInfo, LedgerRow } from "../../plugin/index.ts";
-import { defineCommand } from "../command.ts";
+import { type Command, defineCommand } from "../command.ts";
+import { EXIT } from "../exit.ts";
 import { bool, count, type FlagValues, json } from "../flags.ts";
 import type { Io } from "../io.ts";
 import { printCatalog } from "../output/catalog.ts";
 import { oneLine, plural, printable } from "../output/format.ts";
-import { print } from "../output/print.ts";
+import { jsonText, print } from "../output/print.ts";
 import { type Style, styleOf } from "../output/style.ts";
 import { type Column, fields } from "../output/table.ts";
 import { cronCall } from "./call.ts";
-import { jobFields, nextLines, sharedText } from "./job-text.ts";
+import { jobFields, nextLines, sharedText, stateText } from "./job-text.ts";
 import { failedHint, rowsTable, strip } from "./rows.ts";
-import { shortTime, triggerText } from "./when.ts";
+import { distance, instantText, shortTime, triggerText } from "./when.ts";
 
 const WIDTH = 200;
 
@@ -80,7 +82,7 @@ interface Shown {
   runs: LedgerRow[];
 }
 
-export const JOB_ARGUMENT = { name: "JOB", about: "the job's name; rnix cron list shows them" } as const;
+const JOB_ARGUMENT = { name: "JOB", about: "the job's name; rnix cron list shows them" } as const;
 
 export const show = defineCommand({
   about: "Show everything about one job: settings, next times, last runs",
@@ -105,3 +107,60 @@ function text(io: Io, { job, next, runs }: Shown, style: Style): string {
       : `\n${strip(runs, io, io.stdout)}\n\n${rowsTable(runs.slice(-TABLE), io)}${failedHint(runs)}`;
   return `job ${style.bold(job.name)}\n${fields(jobFields(job), style)}${times}${rows}`;
 }
+
+function change(
+  op: "remove" | "enable" | "disable",
+  texts: Pick<Command, "about" | "examples" | "notes">,
+): Command {
+  return defineCommand({
+    ...texts,
+    args: [{ ...JOB_ARGUMENT, many: true }],
+    flags: { json },
+    async run(io, flags, names) {
+      const jobs: JobInfo[] = [];
+      for (const name of names) jobs.push(await cronCall<JobInfo>(io, op, { name }));
+      if (flags.json) io.stdout.write(jsonText(jobs));
+      else for (const job of jobs) io.stderr.write(`job ${job.name}: ${changed(op, job)}\n`);
+      return EXIT.ok;
+    },
+  });
+}
+
+function changed(op: string, job: JobInfo): string {
+  if (op === "remove") return "removed; its history stays";
+  if (job.next_at === null) return stateText(job);
+  return `${stateText(job)}; next ${instantText(job.next_at, localZone())}, ${distance(job.next_at, Date.now())}`;
+}
+
+export const rm = change("remove", {
+  about: "Remove jobs",
+  examples: { "rnix cron rm nightly": "a live run of it continues; no run can add it again" },
+  notes: ["rnix kill ends a live run of the job."],
+});
+
+export const enable = change("enable", {
+  about: "Enable jobs, also paused, blocked and ended ones",
+  examples: { "rnix cron enable nightly": "times in which it was not enabled are not made up for" },
+});
+
+export const disable = change("disable", {
+  about: "Disable jobs until rnix cron enable",
+  examples: { "rnix cron disable nightly": "a live run of it continues" },
+  notes: ["No run can enable a job that you have disabled."],
+});
+
+export const run = defineCommand({
+  about: "Run a job once now, beside its times",
+  args: [JOB_ARGUMENT],
+  flags: { json },
+  examples: { "rnix cron run nightly": "prints the run's UUID; its policies and budgets apply" },
+  async run(io, flags, [name]) {
+    const row = await cronCall<LedgerRow>(io, "run", { name });
+    if (flags.json) io.stdout.write(jsonText(row));
+    else if (row.uuid !== null) {
+      io.stderr.write(`job ${row.job} runs; rnix log -f ${row.uuid} follows it\n`);
+      io.stdout.write(`${row.uuid}\n`);
+    } else io.stderr.write(`job ${row.job}: ${row.state}${row.reason === null ? "" : `: ${row.reason}`}\n`);
+    return EXIT.ok;
+  },
+});
