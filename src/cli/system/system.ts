@@ -219,13 +219,19 @@ function overwriteShown({ openSync, closeSync, readFileSync, writeSync }: typeof
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   const memory = openSync("/proc/self/mem", "r+");
   try {
-    const overwrite = (file: string, field: number, valueAt: ValueAt): void => {
-      const bytes = readFileSync(file);
-      if (hideValues(bytes, valueAt)) writeSync(memory, bytes, 0, bytes.length, Number(fields[field]));
+    const overwrite = (file: string, field: number, hide: (text: string) => string): void => {
+      const text = readFileSync(file, "latin1");
+      const hidden = hide(text);
+      if (hidden !== text)
+        writeSync(memory, Buffer.from(hidden, "latin1"), 0, hidden.length, Number(fields[field]));
     };
-    overwrite("/proc/self/environ", ENV_START, variableValue);
+    overwrite("/proc/self/environ", ENV_START, (text) =>
+      text.replace(VARIABLE, (whole, name: string, value: string) =>
+        isHidden(name) ? `${name}=${stars(value)}` : whole,
+      ),
+    );
     if (process.argv.some((argument) => argument.startsWith("--env")))
-      overwrite("/proc/self/cmdline", ARG_START, givenValue);
+      overwrite("/proc/self/cmdline", ARG_START, (text) => text.replace(GIVEN_VALUE, stars));
   } finally {
     closeSync(memory);
   }
@@ -234,39 +240,11 @@ function overwriteShown({ openSync, closeSync, readFileSync, writeSync }: typeof
 /** Fields 48 and 50, of which the first two are cut off. */
 const ARG_START = 45;
 const ENV_START = 47;
+/** A word has a zero byte after it. */
+const VARIABLE = /([^=\0]+)=([^\0]+)/g;
+/** Of `--env NAME=VALUE` and `--env=NAME=VALUE`. */
+const GIVEN_VALUE = /(?<=\0--env[=\0][^=\0]*=)[^\0]+/g;
 
-/** Returns where the value to hide begins in the word from `from` to `end`; -1 for none. */
-type ValueAt = (text: string, from: number, end: number) => number;
-
-/** Overwrites values in bytes that hold words with a zero byte after each. Returns false when there is none. */
-function hideValues(bytes: Buffer, valueAt: ValueAt): boolean {
-  const text = bytes.toString("latin1");
-  let hidden = false;
-  for (let from = 0; from < text.length; ) {
-    const zero = text.indexOf("\0", from);
-    const end = zero < 0 ? text.length : zero;
-    const value = valueAt(text, from, end);
-    if (value >= 0) {
-      bytes.fill("*", value, end);
-      hidden = true;
-    }
-    from = end + 1;
-  }
-  return hidden;
+function stars(text: string): string {
+  return "*".repeat(text.length);
 }
-
-function variableValue(text: string, from: number, end: number): number {
-  const equals = text.indexOf("=", from);
-  return equals > from && equals < end && isHidden(text.slice(from, equals)) ? equals + 1 : -1;
-}
-
-/** `--env NAME=VALUE` and `--env=NAME=VALUE`. */
-function givenValue(text: string, from: number, end: number): number {
-  const joined = text.startsWith(JOINED, from);
-  if (!joined && !text.endsWith(SEPARATE, from)) return -1;
-  const equals = text.indexOf("=", joined ? from + JOINED.length : from);
-  return equals >= 0 && equals < end ? equals + 1 : -1;
-}
-
-const JOINED = "--env=";
-const SEPARATE = "\0--env\0";
