@@ -26,10 +26,6 @@ export interface Input {
   read(): Promise<Uint8Array | null>;
 }
 
-interface Timer {
-  cancel(): void;
-}
-
 export interface TerminalSize {
   columns: number;
   rows: number;
@@ -79,7 +75,6 @@ export interface ConnectOptions extends Omit<SessionOptions, "env">, Partial<Pic
   question?<T>(work: () => Promise<T>): Promise<T>;
 }
 
-/** The outside world of a command. */
 export interface Io {
   readonly env: Record<string, string | undefined>;
   /** Absolute. */
@@ -92,7 +87,7 @@ export interface Io {
   terminal(): Terminal | null;
   /** The user typed `rnix "…"`, which asks what a conversation asks. */
   byHand?: true;
-  timer(ms: number, f: () => void): Timer;
+  timer(ms: number, f: () => void): { cancel(): void };
   /** Returns a function that stops listening. */
   onSignal(name: "SIGINT" | "SIGTERM" | "SIGHUP", f: () => void): () => void;
   /** null only with `onlyRunning`. */
@@ -122,9 +117,8 @@ export function withWire<T>(io: Io, use: (wire: Wire) => Promise<T>): Promise<T>
 
 /** The environment as the wire carries it. */
 export function environment(io: Io): Record<string, string> {
-  const entries: [string, string][] = [];
-  for (const [key, value] of Object.entries(io.env)) if (value !== undefined) entries.push([key, value]);
-  return Object.fromEntries(entries);
+  const isSet = (entry: [string, string | undefined]): entry is [string, string] => entry[1] !== undefined;
+  return Object.fromEntries(Object.entries(io.env).filter(isSet));
 }
 
 /** Which project a command is about. */

@@ -1,7 +1,6 @@
 /** `rnix compose`: runs a graph of agents that a YAML file describes. */
 
 import { basename } from "node:path";
-import type { Document } from "yaml";
 import { messageOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/errors.ts";
 import type { Graph } from "../../workflows/graph.ts";
@@ -89,15 +88,13 @@ async function graphIn(io: Io, file: string | undefined): Promise<{ name: string
   const document = parseDocument(source);
   const [error] = document.errors;
   if (error) throw new SyscallError("INVALID", `${file}: ${error.message}`);
-  const graph = graphOf(contentOf(document, file), file);
-  return { name: graph.name ?? basename(file).replace(/\.ya?ml$/, ""), graph };
-}
-
-/** Aliases that would grow without bound are refused. */
-function contentOf(yaml: Document, file: string): unknown {
+  let content: unknown;
   try {
-    return yaml.toJS();
+    content = document.toJS();
   } catch (cause) {
+    // Aliases that would grow without bound are refused.
     throw new SyscallError("INVALID", `${file}: ${messageOf(cause)}`, { cause });
   }
+  const graph = graphOf(content, file);
+  return { name: graph.name ?? basename(file).replace(/\.ya?ml$/, ""), graph };
 }

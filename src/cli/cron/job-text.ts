@@ -2,7 +2,13 @@
 
 import { formatDuration, MAX_AGE_MS, parseDuration } from "../../lib/duration.ts";
 import { localZone } from "../../lib/time-zone.ts";
-import { type HookAddress, JOB_OPTIONS, type JobInfo, type JobOption } from "../../plugin/index.ts";
+import {
+  type HookAddress,
+  JOB_OPTIONS,
+  type JobInfo,
+  type JobOption,
+  type JobTrigger,
+} from "../../plugin/index.ts";
 import { formatCost, formatCount, printable } from "../output/format.ts";
 import type { Style } from "../output/style.ts";
 import { distance, instantText, triggerText, zoneOf } from "./when.ts";
@@ -10,15 +16,19 @@ import { distance, instantText, triggerText, zoneOf } from "./when.ts";
 /** The schedule, and each of the next instants in the job's zone and in this machine's. */
 export function nextLines({ trigger }: JobInfo, next: readonly string[], style: Style): string {
   const zone = zoneOf(trigger);
-  const head = `${triggerText(trigger)}${"tz" in trigger && trigger.tz !== undefined ? ` (${zone})` : ""}`;
-  if (next.length === 0) return `  ${printable(head)}\n`;
+  const head = printable(scheduleText(trigger));
+  if (next.length === 0) return `  ${head}\n`;
   const now = Date.now();
   const here = localZone();
   const lines = next.map((iso) => {
     const local = zone === here ? "" : `, here ${instantText(iso, here)}`;
     return `  ${instantText(iso, zone)}  ${style.dim(`${distance(iso, now)}${local}`)}`;
   });
-  return `  ${printable(head)}\n${lines.join("\n")}\n`;
+  return `  ${head}\n${lines.join("\n")}\n`;
+}
+
+function scheduleText(trigger: JobTrigger): string {
+  return `${triggerText(trigger)}${"tz" in trigger && trigger.tz ? ` (${trigger.tz})` : ""}`;
 }
 
 /** Its state, and why. */
@@ -31,7 +41,6 @@ export function stateText({ state, reason }: JobInfo): string {
 export function jobFields(job: JobInfo): [string, string][] {
   const { creator, run, retry, deliver = [] } = job;
   const given = new Map<string, unknown>(Object.entries(job));
-  const cost = (usd: unknown): string | undefined => (typeof usd === "number" ? formatCost(usd) : text(usd));
   const policies = [
     ...Object.entries<JobOption>(JOB_OPTIONS).map(
       ([name, { policy }]) => policy && given.has(name) && `${name.replaceAll("_", " ")} ${given.get(name)}`,
@@ -47,16 +56,13 @@ export function jobFields(job: JobInfo): [string, string][] {
   ];
   const each = [
     typeof run.context_budget === "number" && `${formatCount(run.context_budget)} tokens`,
-    run.max_cost !== undefined && cost(run.max_cost),
+    typeof run.max_cost === "number" ? formatCost(run.max_cost) : run.max_cost,
     run.max_steps !== undefined && `${run.max_steps} steps`,
     typeof run.timeout_ms === "number" && formatDuration(run.timeout_ms),
   ];
   const pairs: [string, string | undefined][] = [
     ["intent", job.intent],
-    [
-      "schedule",
-      `${triggerText(job.trigger)}${"tz" in job.trigger && job.trigger.tz ? ` (${job.trigger.tz})` : ""}`,
-    ],
+    ["schedule", scheduleText(job.trigger)],
     ["state", stateText(job)],
     ["project", job.project],
     ["made by", creator.kind === "user" ? undefined : `run ${creator.uuid} (${creator.agent})`],
@@ -72,7 +78,7 @@ export function jobFields(job: JobInfo): [string, string][] {
     ["on failure", job.on_failure],
     ["on silence", job.expect_every && `${job.on_silence ?? "-"} (expected every ${job.expect_every})`],
     ["hook", job.hook && hookText(job.hook)],
-    ["expires", job.expires_at && `${instantText(job.expires_at, localZone())}`],
+    ["expires", job.expires_at && instantText(job.expires_at, localZone())],
   ];
   return pairs.flatMap(([name, value]) => (value ? [[name, printable(value)] as [string, string]] : []));
 }

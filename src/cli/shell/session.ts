@@ -137,7 +137,7 @@ class LineReader {
     const { createInterface } = await import("node:readline");
     const input = new PassThrough();
     const keys = terminal.readKeys((bytes) => input.write(bytes));
-    const output = new Screen((text) => terminal.write(text), terminal.size().columns);
+    const output = new Screen(terminal);
     const completer = (before: string): [string[], string] => [
       o.complete(before),
       /\S*$/.exec(before)?.[0] ?? "",
@@ -182,16 +182,13 @@ class LineReader {
 class Screen extends Writable {
   readonly isTTY = true;
   columns: number;
-  readonly #write: (text: string) => void;
 
-  constructor(write: (text: string) => void, columns: number) {
-    super({ decodeStrings: false });
-    this.columns = columns;
-    this.#write = write;
-  }
-
-  override _write(text: unknown, _encoding: BufferEncoding, done: () => void): void {
-    this.#write(String(text));
-    done();
+  constructor(terminal: Terminal) {
+    const write = (text: unknown, _encoding: BufferEncoding, done: () => void): void => {
+      terminal.write(String(text));
+      done();
+    };
+    super({ decodeStrings: false, write });
+    this.columns = terminal.size().columns;
   }
 }

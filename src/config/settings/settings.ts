@@ -52,7 +52,7 @@ export interface SettingLine {
   scope: Setting["scope"];
 }
 
-type Line = Omit<SettingLine, "source">;
+type About = Pick<Setting, "about" | "scope">;
 
 /** Without a project, or with one of kind "none", only the user's file counts. */
 type SettingsSources = Pick<ConfigSources, "configDir"> & Partial<Pick<ConfigSources, "project" | "trust">>;
@@ -100,36 +100,28 @@ function merged(user: ConfigFile | null, own: ConfigFile | null, trust: Settings
 
 /** The defaults alone, for a command that has no file to read. */
 export function defaultSettings(): Settings {
-  const [values, words] = [numbersOf(DEFAULTS), wordsOf(DEFAULTS)];
-  return {
-    ...{ values, words, allowAlways: [], plugins: {}, own: {}, withheld: [], asked: [] },
-    sources: new Map(),
-  };
+  return merged(null, null, undefined);
 }
 
 /** The rows of `rnix config`: every setting with its value, default and source. */
 export function describeSettings({ values, words, allowAlways, own, sources }: Settings): SettingLine[] {
-  const ofValues = VALUE_KEYS.map((key): Line => {
-    const { about, scope, shown, default: usual } = TABLE[key];
-    const value = shown(isSetting(key) ? values[key] : (words[key] ?? NONE));
-    return { key, value, default: shown(usual), about, scope };
-  });
-  const always: Line = {
-    key: ALLOW_ALWAYS,
-    value: `[${allowAlways.map(({ rule }) => JSON.stringify(rule)).join(", ")}]`,
-    default: "[]",
-    about: "rules whose calls no person is asked for, such as Bash(make *)",
-    scope: "run",
+  const line = (key: Key, value: string, usual: string, { about, scope }: About): SettingLine => {
+    return { key, value, default: usual, source: sources.get(key) ?? "default", about, scope };
   };
-  const ofOwn = OWN_KEYS.map((key): Line => {
-    const value = `{${Object.keys(own[key] ?? {}).join(", ")}}`;
-    return { key, value, default: "{}", about: OWN_SETTINGS[key].about, scope: "user" };
-  });
-  return [...ofValues, always, ...ofOwn].map(({ about, scope, ...line }) => ({
-    ...line,
-    source: sources.get(line.key) ?? "default",
-    ...{ about, scope },
-  }));
+  const rules = allowAlways.map(({ rule }) => JSON.stringify(rule)).join(", ");
+  const about = "rules whose calls no person is asked for, such as Bash(make *)";
+  return [
+    ...VALUE_KEYS.map((key) => {
+      const row = TABLE[key];
+      const value = isSetting(key) ? values[key] : (words[key] ?? NONE);
+      return line(key, row.shown(value), row.shown(row.default), row);
+    }),
+    line(ALLOW_ALWAYS, `[${rules}]`, "[]", { about, scope: "run" }),
+    ...OWN_KEYS.map((key) => {
+      const value = `{${Object.keys(own[key] ?? {}).join(", ")}}`;
+      return line(key, value, "{}", { about: OWN_SETTINGS[key].about, scope: "user" });
+    }),
+  ];
 }
 
 /** Whether `limit` is larger than `than`. null is no limit. */
@@ -199,7 +191,7 @@ type Value = Limit | string;
 type ValueKey = SettingKey | WordKey;
 
 /** What is known of a key with one value. */
-interface ValueRow extends Pick<Setting, "scope" | "about"> {
+interface ValueRow extends About {
   schema(): z.ZodType<Value>;
   default: Value;
   shown(value: Value): string;
