@@ -1,6 +1,6 @@
 /** Assembles the kernel of its managers. */
 
-import { lazy } from "../lib/caches.ts";
+import { addLazy, lazy } from "../lib/caches.ts";
 import type { Channel } from "../lib/channel.ts";
 import type { DaemonSnapshot } from "../plugin/index.ts";
 import type { Activity, LiveEvent } from "../run/live-event.ts";
@@ -45,48 +45,19 @@ export function createKernel(ports: KernelPorts) {
   const parts = buildSystem(buildAgents(buildProcesses(buildIo(buildCore(ports)))));
   registerOwnDevices(parts);
   const { debug, ctx, files, processes, mounts } = parts;
-  const { asks, calls, budget, contexts, inboxes, table, watchers } = parts;
+  const { init, signals, groups, capabilities, ipc, supervisors, lifecycle, concurrency } = parts;
+  const { asks, calls, chats, budget, contexts, inboxes, table, watchers } = parts;
   const units = unitsById(parts.units);
-  return {
+  const kernel = {
     ...{ debug, ctx, files, processes, mounts },
-    get init() {
-      return parts.init();
-    },
-    get signals() {
-      return parts.signals();
-    },
-    get groups() {
-      return parts.groups();
-    },
-    get capabilities() {
-      return parts.capabilities();
-    },
-    get ipc() {
-      return parts.ipc();
-    },
-    get supervisors() {
-      return parts.supervisors();
-    },
-    get lifecycle() {
-      return parts.lifecycle();
-    },
-    get concurrency() {
-      return parts.concurrency();
-    },
-    // These make no syscalls of the table, but for Send of `chats`.
+    // These make no syscalls of the table, as `calls`; `chats` makes Send.
     ...{ asks, units, budget, changes: new LiveChanges(parts) },
-    get calls() {
-      return calls();
-    },
-    get chats() {
-      return parts.chats();
-    },
 
     /** Resources held for processes, by kind: all 0 when there is no process. */
     resourceCounts: () => countResources(parts),
 
     async shutdown(options?: ShutdownOptions): Promise<void> {
-      await Promise.all([calls.made?.close(), parts.lifecycle().shutdown(options)]);
+      await Promise.all([calls.made?.close(), lifecycle().shutdown(options)]);
       debug.end();
     },
 
@@ -131,6 +102,20 @@ export function createKernel(ports: KernelPorts) {
     attachDebug: (pid: PID): Channel<SyscallEvent> =>
       pid === 0 ? debug.attachPid0() : debug.attach(table.get(pid)),
   };
+  const made = {
+    init,
+    signals,
+    groups,
+    capabilities,
+    ipc,
+    supervisors,
+    lifecycle,
+    concurrency,
+    calls,
+    chats,
+  };
+  addLazy(kernel, made);
+  return kernel;
 }
 
 /** The resources held for processes, by kind. Without processes all are 0; anything else is a leak. */

@@ -29,6 +29,15 @@ export function lazy<T>(make: () => T): Lazy<T> {
   return part;
 }
 
+/** Adds parts as properties: each is made when it is first read. */
+export function addLazy<T extends object, P extends Record<string, Lazy<unknown>>>(
+  object: T,
+  parts: P,
+): asserts object is T & { readonly [Name in keyof P]: ReturnType<P[Name]> } {
+  for (const [name, get] of Object.entries(parts))
+    Object.defineProperty(object, name, { get, enumerable: true });
+}
+
 /**
  * Thousands of runs hold settings, an environment and texts that are equal to those of the run before: they share its
  * value, which nothing may change.
