@@ -72,10 +72,11 @@ export class ConcurrencyManager {
    */
   joinThread(pid: PID, tid: TID, options: WaitOptions = {}): Promise<unknown> {
     const proc = this.#parts.table.get(pid);
-    return this.#parts.debug.call(proc, "JoinThread", { tid }, async () => {
+    const join = async (): Promise<unknown> => {
       const task = this.threads.get(proc, tid);
       return await this.#within(proc, options, `Thread ${tid} has not ended`, (signal) => task.join(signal));
-    });
+    };
+    return this.#parts.debug.call(proc, "JoinThread", { tid }, join, () => undefined);
   }
 
   /** The body begins with the first resume. Fails with CLOSED and EXHAUSTED as for threads. */
@@ -112,7 +113,7 @@ export class ConcurrencyManager {
       return task.id;
     };
     const args = { intent: intent.slice(0, INTENT_SHOWN) };
-    return this.#parts.debug.call(proc, syscall, args, spawn, (id) => id);
+    return this.#parts.debug.call(proc, syscall, args, spawn);
   }
 
   /** The thread as its work sees it. */

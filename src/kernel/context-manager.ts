@@ -24,23 +24,12 @@ export class ContextManager {
   /** `size` in messages; Infinity for the process's own context, which is bounded by tokens. */
   alloc(proc: Process, size?: number): Promise<CtxID> {
     const args = { size: size === Number.POSITIVE_INFINITY ? "unlimited" : size };
-    return this.#debug.call(
-      proc,
-      "CtxAlloc",
-      args,
-      () => this.#contexts.ctxAlloc(size),
-      (cid) => cid,
-    );
+    return this.#debug.call(proc, "CtxAlloc", args, () => this.#contexts.ctxAlloc(size));
   }
 
   read(proc: Process, cid: CtxID, offset: number, length: number): Promise<string> {
-    return this.#debug.call(
-      proc,
-      "CtxRead",
-      { cid, offset, length },
-      () => this.#contexts.ctxRead(cid, offset, length),
-      (json) => json.length,
-    );
+    const read = () => this.#contexts.ctxRead(cid, offset, length);
+    return this.#debug.call(proc, "CtxRead", { cid, offset, length }, read, (json) => json.length);
   }
 
   write(proc: Process, cid: CtxID, offset: number, data: string): Promise<void> {
@@ -55,15 +44,10 @@ export class ContextManager {
 
   /** Appends one message to the process's own context, and to what the next step's record will hold. */
   append(proc: Process, message: Message): Promise<void> {
-    return this.#debug.call(
-      proc,
-      "CtxWrite",
-      { cid: proc.conversation.id, offset: 0, role: message.role },
-      () => {
-        this.#contexts.appendMessage(proc.conversation.id, message);
-        proc.conversation.unrecorded.push(message);
-      },
-    );
+    return this.#change(proc, { role: message.role }, (conversation) => {
+      this.#contexts.appendMessage(conversation.id, message);
+      conversation.unrecorded.push(message);
+    });
   }
 
   /**
@@ -71,24 +55,18 @@ export class ContextManager {
    * with their calls, so of the messages the next step's record holds only the answer.
    */
   appendTurn(proc: Process, assistant: Message, results: readonly Message[]): Promise<void> {
-    return this.#debug.call(
-      proc,
-      "CtxWrite",
-      { cid: proc.conversation.id, offset: 0, messages: 1 + results.length },
-      () => {
-        this.#contexts.appendTurn(proc.conversation.id, assistant, results);
-        proc.conversation.unrecorded.push(assistant);
-      },
-    );
+    return this.#change(proc, { messages: 1 + results.length }, (conversation) => {
+      this.#contexts.appendTurn(conversation.id, assistant, results);
+      conversation.unrecorded.push(assistant);
+    });
   }
 
   /** Takes out a message again that no model has answered and no record holds. */
   retract(proc: Process, message: Message): Promise<void> {
-    const args = { cid: proc.conversation.id, offset: 0, role: message.role, retracted: true };
-    return this.#debug.call(proc, "CtxWrite", args, () => {
-      this.#contexts.rewrite(proc.conversation.id, (messages) => messages.filter((one) => one !== message));
-      const at = proc.conversation.unrecorded.indexOf(message);
-      if (at >= 0) proc.conversation.unrecorded.splice(at, 1);
+    return this.#change(proc, { role: message.role, retracted: true }, ({ id, unrecorded }) => {
+      this.#contexts.rewrite(id, (messages) => messages.filter((one) => one !== message));
+      const at = unrecorded.indexOf(message);
+      if (at >= 0) unrecorded.splice(at, 1);
     });
   }
 
@@ -97,28 +75,35 @@ export class ContextManager {
     proc: Process,
     { messages, unrecorded, compactions, summary }: Omit<SavedHistory, "step" | "asked" | "openStep">,
   ): Promise<void> {
-    return this.#debug.call(
-      proc,
-      "CtxWrite",
-      { cid: proc.conversation.id, offset: 0, messages: messages.length },
-      () => {
-        for (const message of messages) this.#contexts.appendMessage(proc.conversation.id, message);
-        proc.conversation.unrecorded.push(...unrecorded);
-        proc.conversation.compactions.push(...compactions);
-        proc.conversation.summary = summary;
-      },
-    );
+    return this.#change(proc, { messages: messages.length }, (conversation) => {
+      for (const message of messages) this.#contexts.appendMessage(conversation.id, message);
+      conversation.unrecorded.push(...unrecorded);
+      conversation.compactions.push(...compactions);
+      conversation.summary = summary;
+    });
   }
 
   /** Applies a compaction to the conversation and to the next step's record; newer messages stay. */
   compact(proc: Process, compaction: Compaction): Promise<void> {
     const { cut, summary } = compaction;
-    const args = { cid: proc.conversation.id, offset: 1, cut: cut.length, replaced: summary?.to ?? 0 };
-    return this.#debug.call(proc, "CtxWrite", args, () => {
-      this.#contexts.rewrite(proc.conversation.id, (messages) => applyCompaction(messages, compaction));
-      proc.conversation.compactions.push(compaction);
-      proc.conversation.summary = summary ?? proc.conversation.summary;
+    const args = { offset: 1, cut: cut.length, replaced: summary?.to ?? 0 };
+    return this.#change(proc, args, (conversation) => {
+      this.#contexts.rewrite(conversation.id, (messages) => applyCompaction(messages, compaction));
+      conversation.compactions.push(compaction);
+      conversation.summary = summary ?? conversation.summary;
     });
+  }
+
+  /** A CtxWrite of the process's own context. */
+  #change(
+    proc: Process,
+    args: Record<string, unknown>,
+    run: (conversation: Process["conversation"]) => void,
+  ): Promise<void> {
+    const { conversation } = proc;
+    return this.#debug.call(proc, "CtxWrite", { cid: conversation.id, offset: 0, ...args }, () =>
+      run(conversation),
+    );
   }
 
   /** The prompt of the next model call; not a syscall. */

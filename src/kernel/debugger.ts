@@ -59,7 +59,7 @@ export class Debugger {
 
   /**
    * Runs one syscall and records its outcome. Rethrows an error as a SyscallError that names the syscall, the process
-   * and the device; `result` gives the short form for the record.
+   * and the device. `result` gives the short form of a value for the record, which has numbers and texts as they are.
    */
   call<T>(
     proc: Process,
@@ -81,16 +81,15 @@ export class Debugger {
     syscall: string,
     args: Record<string, unknown>,
     run: () => Promise<T> | T,
-    result: (value: T) => unknown = () => undefined,
+    result: (value: T) => unknown = resultOf,
   ): Promise<T> {
-    const subject = this.#processOf(about);
-    const record = this.#begin(by, subject, syscall, args);
+    const { record, failed } = this.#beginCall(by, about, syscall, args);
     try {
       const value = await run();
       record({ result: result(value) });
       return value;
     } catch (thrown) {
-      throw failedOutcome(thrown, syscall, subject ?? by, record);
+      throw failed(thrown);
     }
   }
 
@@ -101,16 +100,15 @@ export class Debugger {
     syscall: string,
     args: Record<string, unknown>,
     run: () => T,
-    result: (value: T) => unknown = () => undefined,
+    result: (value: T) => unknown = resultOf,
   ): T {
-    const subject = this.#processOf(about);
-    const record = this.#begin(by, subject, syscall, args);
+    const { record, failed } = this.#beginCall(by, about, syscall, args);
     try {
       const value = run();
       record({ result: result(value) });
       return value;
     } catch (thrown) {
-      throw failedOutcome(thrown, syscall, subject ?? by, record);
+      throw failed(thrown);
     }
   }
 
@@ -125,8 +123,20 @@ export class Debugger {
     this.#begin(by, about, name, args)({ error: message, error_code: code });
   }
 
-  #processOf(about: Process | PID | undefined): Process | undefined {
-    return typeof about === "number" ? this.#table.find(about) : about;
+  #beginCall(
+    by: Process | undefined,
+    about: Process | PID | undefined,
+    syscall: string,
+    args: Record<string, unknown>,
+  ) {
+    const subject = typeof about === "number" ? this.#table.find(about) : about;
+    const record = this.#begin(by, subject, syscall, args);
+    const failed = (thrown: unknown): SyscallError => {
+      const error = namedError(thrown, syscall, (subject ?? by)?.pid ?? 0);
+      record({ error: error.message, error_code: error.code });
+      return error;
+    };
+    return { record, failed };
   }
 
   /** Starts a call; the returned function records its outcome. */
@@ -188,15 +198,9 @@ export class Debugger {
   }
 }
 
-function failedOutcome(
-  thrown: unknown,
-  syscall: string,
-  proc: Process | undefined,
-  record: (outcome: SyscallOutcome) => void,
-): SyscallError {
-  const error = namedError(thrown, syscall, proc?.pid ?? 0);
-  record({ error: error.message, error_code: error.code });
-  return error;
+/** What the record has of a value: nothing of an object. */
+function resultOf(value: unknown): unknown {
+  return typeof value === "object" && value !== null ? undefined : value;
 }
 
 function redacted<T extends SyscallOutcome>({ secrets }: Process, outcome: T): T {

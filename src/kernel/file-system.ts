@@ -61,45 +61,39 @@ export class FileSystem {
   ): Promise<number> {
     const args: Record<string, unknown> =
       as.kind === "tool" ? { path, flags, tool: as.tool } : { path, flags };
-    return this.#parts.debug.call(
-      proc,
-      "Open",
-      args,
-      async () => {
-        checkPath(path);
-        const grant = this.#grants.check(proc, path, as, flags === O_RDONLY);
-        if (grant) args.rule = grant.rule;
-        try {
-          const { entry, subpath } = proc.spec.namespace.resolve(path);
-          // The call of a tool taints when it has read.
-          if (as.kind === "process") this.#taint(proc, entry, path);
-          const asked = grant && proc.permissions.asks(grant.call);
-          if (grant && asked) this.#requirePossible(proc, grant);
-          if (grant && asked) args.asked = await this.#requireAnswer(proc, grant, asked, signalOf(signal));
-          const context = this.#parts.openContexts.make(
-            proc,
-            entry,
-            as,
-            this.#access(proc, grant, signal),
-            signal,
-          );
-          const open = (until: Cancellation) =>
-            this.#openFile(proc, entry, () => opened(proc, entry, subpath, flags, context), until);
-          const file = await (grant ? grant.run(signalOf(signal), open) : open(signal));
-          if (grant?.withdrawn) {
-            await this.#closeFile(proc, { file, plugin: entry.plugin, device: entry.path });
-            throw grant.withdrawn;
-          }
-          const fd = proc.fds.add({ file, path, device: entry.path, plugin: entry.plugin, flags, grant });
-          if (grant) grant.fd = fd;
-          return fd;
-        } catch (thrown) {
-          grant?.end();
-          throw thrown;
+    return this.#parts.debug.call(proc, "Open", args, async () => {
+      checkPath(path);
+      const grant = this.#grants.check(proc, path, as, flags === O_RDONLY);
+      if (grant) args.rule = grant.rule;
+      try {
+        const { entry, subpath } = proc.spec.namespace.resolve(path);
+        // The call of a tool taints when it has read.
+        if (as.kind === "process") this.#taint(proc, entry, path);
+        const asked = grant && proc.permissions.asks(grant.call);
+        if (grant && asked) this.#requirePossible(proc, grant);
+        if (grant && asked) args.asked = await this.#requireAnswer(proc, grant, asked, signalOf(signal));
+        const context = this.#parts.openContexts.make(
+          proc,
+          entry,
+          as,
+          this.#access(proc, grant, signal),
+          signal,
+        );
+        const open = (until: Cancellation) =>
+          this.#openFile(proc, entry, () => opened(proc, entry, subpath, flags, context), until);
+        const file = await (grant ? grant.run(signalOf(signal), open) : open(signal));
+        if (grant?.withdrawn) {
+          await this.#closeFile(proc, { file, plugin: entry.plugin, device: entry.path });
+          throw grant.withdrawn;
         }
-      },
-      (fd) => fd,
-    );
+        const fd = proc.fds.add({ file, path, device: entry.path, plugin: entry.plugin, flags, grant });
+        if (grant) grant.fd = fd;
+        return fd;
+      } catch (thrown) {
+        grant?.end();
+        throw thrown;
+      }
+    });
   }
 
   /** A file of a plugin whose tools read text of others may hold such text, too. */
@@ -111,13 +105,8 @@ export class FileSystem {
 
   /** Returns at most `length` bytes (UTF-16 units of text); empty at the end. */
   read(proc: Process, fd: number, length: number, signal: AbortSignal = proc.signal): Promise<Data> {
-    return this.#parts.debug.call(
-      proc,
-      "Read",
-      { fd, length },
-      () => this.readQuietly(proc, fd, length, signal),
-      (data) => data.length,
-    );
+    const read = () => this.readQuietly(proc, fd, length, signal);
+    return this.#parts.debug.call(proc, "Read", { fd, length }, read, (data) => data.length);
   }
 
   /**

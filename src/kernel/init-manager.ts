@@ -32,17 +32,13 @@ export class InitManager {
    */
   async initBoot(plan: InitPlan): Promise<void> {
     const args = { project: plan.project, units: plan.units.map(({ name }) => name) };
-    const boot = this.#parts.debug.callFor(
-      undefined,
-      undefined,
-      "InitBoot",
-      args,
-      () => this.#boot(plan),
-      (up) => up,
-    );
+    const { debug } = this.#parts;
+    const up = (names: string[]): string[] => names;
+    const boot = debug.callFor(undefined, undefined, "InitBoot", args, () => this.#boot(plan), up);
+    // The caller of initBoot gets the error.
     const over = boot.then(
       () => undefined,
-      () => undefined, // The caller of initBoot gets the error.
+      () => undefined,
     );
     this.#boots.add(over);
     await boot.finally(() => this.#boots.delete(over));

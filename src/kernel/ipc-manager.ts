@@ -199,9 +199,7 @@ export class IpcManager {
       const entry = await mail.put(sender, uuid, { kind: "message", ts, ...from, data: textOf(data) });
       return entry?.seq ?? null;
     };
-    return debug
-      .call(sender, "Send", { to: uuid, size: data.length }, put, (seq) => seq)
-      .then((seq) => seq !== null);
+    return debug.call(sender, "Send", { to: uuid, size: data.length }, put).then((seq) => seq !== null);
   }
 
   async #send(sender: Process | undefined, to: PID, data: Data): Promise<ProcessMessage> {

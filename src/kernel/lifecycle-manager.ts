@@ -132,7 +132,7 @@ export class LifecycleManager {
       return (await this.#suspended.end(info, dataDir, killed(signal, false), tree)).ended;
     };
     const args = { uuid: info.uuid, signal, tree };
-    return await this.#parts.debug.callFor(undefined, undefined, "Kill", args, end, (ended) => ended);
+    return await this.#parts.debug.callFor(undefined, undefined, "Kill", args, end);
   }
 
   /**

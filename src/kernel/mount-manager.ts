@@ -116,22 +116,16 @@ export class MountManager implements ResourceHolder {
 
   async #mountOf(proc: Process, request: MountRequest): Promise<string> {
     const path = mountPath(request, proc.pid);
-    return this.#parts.debug.call(
-      proc,
-      "Mount",
-      { path, type: request.type },
-      async () => {
-        try {
-          await this.#requireReach(proc, request);
-          const { own, where } = this.#placeOf(proc, request);
-          await this.#mount(this.#tables.of(proc), own, where, proc.signal);
-        } finally {
-          this.#tables.forgetEmpty(proc);
-        }
-        return path;
-      },
-      String,
-    );
+    return this.#parts.debug.call(proc, "Mount", { path, type: request.type }, async () => {
+      try {
+        await this.#requireReach(proc, request);
+        const { own, where } = this.#placeOf(proc, request);
+        await this.#mount(this.#tables.of(proc), own, where, proc.signal);
+      } finally {
+        this.#tables.forgetEmpty(proc);
+      }
+      return path;
+    });
   }
 
   /**
@@ -184,23 +178,16 @@ export class MountManager implements ResourceHolder {
   ): Promise<string> {
     const path = mountPath(request);
     const args = { path, type: request.type, scope: scopeKey(scope) };
-    return this.#parts.debug.callFor(
-      undefined,
-      undefined,
-      "Mount",
-      args,
-      async () => {
-        try {
-          const point = await this.#mount(this.#tables.scope(scope), request, scope, signal);
-          point.release = () => scope.devices.release();
-          return path;
-        } catch (thrown) {
-          scope.devices.release();
-          throw thrown;
-        }
-      },
-      String,
-    );
+    return this.#parts.debug.callFor(undefined, undefined, "Mount", args, async () => {
+      try {
+        const point = await this.#mount(this.#tables.scope(scope), request, scope, signal);
+        point.release = () => scope.devices.release();
+        return path;
+      } catch (thrown) {
+        scope.devices.release();
+        throw thrown;
+      }
+    });
   }
 
   /** Reads the devices of a mount for a listing. It is opened for that, unless a process has it open, and closed again. */

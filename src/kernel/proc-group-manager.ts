@@ -70,29 +70,17 @@ export class ProcGroupManager implements ResourceHolder {
 
   /** The members in the order in which they joined. Fails with NOT_FOUND for a group without members. */
   getProcGroup(groupId: PGID, by?: Process): PID[] {
-    return this.#parts.debug.callNow(
-      by,
-      undefined,
-      "GetProcGroup",
-      { group: groupId },
-      () => this.#membersOf(groupId).map((proc) => proc.pid),
-      (pids) => pids.length,
-    );
+    const list = (): PID[] => this.#membersOf(groupId).map((proc) => proc.pid);
+    const args = { group: groupId };
+    return this.#parts.debug.callNow(by, undefined, "GetProcGroup", args, list, ({ length }) => length);
   }
 
   /** Sends a signal to all members; returns how many it reached. Fails with NOT_FOUND for a group without members. */
   signalGroup(groupId: PGID, signal: Signal, by?: Process): number {
-    return this.#parts.debug.callNow(
-      by,
-      undefined,
-      "SignalGroup",
-      { group: groupId, signal },
-      () => {
-        assertSignal(signal);
-        return this.#parts.signals().signalAll(this.#membersOf(groupId), signal, by);
-      },
-      (reached) => reached,
-    );
+    return this.#parts.debug.callNow(by, undefined, "SignalGroup", { group: groupId, signal }, () => {
+      assertSignal(signal);
+      return this.#parts.signals().signalAll(this.#membersOf(groupId), signal, by);
+    });
   }
 
   /** Step 6 of the reap. */
@@ -102,9 +90,7 @@ export class ProcGroupManager implements ResourceHolder {
 
   /** Memberships. */
   get size(): number {
-    let size = 0;
-    for (const members of this.#members.values()) size += members.size;
-    return size;
+    return this.#members.values().reduce((sum, { size }) => sum + size, 0);
   }
 
   #join(proc: Process, groupId: PGID): void {

@@ -89,7 +89,7 @@ export class ProcessManager {
         ? "ended"
         : signals().deliver(proc, signal, "alone");
     };
-    debug.callNow(by, pid, "Kill", { pid, signal }, deliver, (done) => done);
+    debug.callNow(by, pid, "Kill", { pid, signal }, deliver);
   }
 
   /**
@@ -177,9 +177,7 @@ export class ProcessManager {
   }
 
   getPid(proc: Process): PID {
-    const { debug } = this.#parts;
-    const pid = (): PID => proc.pid;
-    return debug.callNow(proc, proc, "GetPID", {}, pid, pid);
+    return this.#parts.debug.callNow(proc, proc, "GetPID", {}, () => proc.pid);
   }
 
   /** The kernel is shutting down. */
@@ -250,18 +248,13 @@ export class ProcessManager {
 
   async #run(proc: Process, syscall: "Spawn" | "Resume", args: Record<string, unknown>): Promise<void> {
     const { callbacks, debug, table, watchers } = this.#parts;
-    await debug.call(
-      proc,
-      syscall,
-      args,
-      () => {
-        proc.start();
-        // A program of a paused process may still spawn: the child stays paused until its parent continues.
-        if (table.find(proc.family.ppid)?.paused) proc.pause();
-        proc.record.info(proc.info());
-      },
-      () => proc.pid,
-    );
+    await debug.call(proc, syscall, args, () => {
+      proc.start();
+      // A program of a paused process may still spawn: the child stays paused until its parent continues.
+      if (table.find(proc.family.ppid)?.paused) proc.pause();
+      proc.record.info(proc.info());
+      return proc.pid;
+    });
     callbacks?.onSpawn(proc.pid, proc.spec.intent, proc.model.provider.name, proc.model.provider.model);
     watchers.begun(proc);
   }

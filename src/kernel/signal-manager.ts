@@ -56,7 +56,7 @@ export class SignalManager implements ResourceHolder {
       assertSignal(signal);
       return this.deliver(this.#alive(pid), signal);
     };
-    return this.#parts.debug.callNow(by, pid, "Signal", { pid, signal }, deliver, (done) => done);
+    return this.#parts.debug.callNow(by, pid, "Signal", { pid, signal }, deliver);
   }
 
   /** Sets the handler of a signal; null restores the default action. */
@@ -212,8 +212,7 @@ export class SignalManager implements ResourceHolder {
   #own<T>(pid: PID, syscall: string, args: Record<string, unknown>, run: (proc: Process) => T): T {
     const proc = this.#parts.table.find(pid);
     const by = proc && isAlive(proc) ? proc : undefined;
-    const ofAlive = (): T => run(this.#alive(pid));
-    return this.#parts.debug.callNow(by, pid, syscall, args, ofAlive, (value) => value);
+    return this.#parts.debug.callNow(by, pid, syscall, args, () => run(this.#alive(pid)));
   }
 }
 

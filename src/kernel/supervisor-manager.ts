@@ -73,8 +73,8 @@ export class SupervisorManager {
    */
   async restartChild(pid: PID, id: string, by?: Process): Promise<PID> {
     const args = { pid, child: id };
-    const restart = async (): Promise<PID> => await this.#supervisor(pid).restartChild(id);
-    return await this.#parts.debug.callFor(by, pid, "RestartChild", args, restart, (started) => started);
+    const restart = (): Promise<PID> => this.#supervisor(pid).restartChild(id);
+    return await this.#parts.debug.callFor(by, pid, "RestartChild", args, restart);
   }
 
   /** SupervisorChildren without a recorded syscall, also of an ended supervisor. */
