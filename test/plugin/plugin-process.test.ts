@@ -128,7 +128,7 @@ describe("a plugin in its process", () => {
     );
     const late = AbortSignal.timeout(10);
     expect(await failure(() => ask({ cwd: "/endless" }, late))).toBeInstanceOf(SyscallError);
-    expect(worker.openFiles).toBe(0);
+    expect(worker.link.files.size).toBe(0);
   });
 
   test("gives its text about changed files", async () => {
@@ -222,7 +222,7 @@ describe("a plugin in its process", () => {
     const error = await failure(async () => (await open(worker)).write("x", never));
     expect(error.code).toBe("DRIVER");
     expect(error.message).toMatch(/^Plugin p: TypeError: .*\/p\.ts:\d+:\d+\)$/);
-    expect(worker.problems).toMatchObject([
+    expect(worker.link.problems).toMatchObject([
       { file: expect.stringMatching(/\/p\.ts$/), line: expect.any(Number) },
     ]);
     expect(await exchange(await open(worker), "still there")).toBe("still there");
@@ -258,8 +258,8 @@ describe("a plugin in its process", () => {
     const worker = await start({ close: 'throw new Error("stuck");' });
     const file = await open(worker);
     expect(await file.close()).toBeUndefined();
-    expect(worker.openFiles).toBe(0);
-    expect(worker.problems.map(problemText)).toEqual([expect.stringMatching(/p\.ts:\d+:\d+: stuck/)]);
+    expect(worker.link.files.size).toBe(0);
+    expect(worker.link.problems.map(problemText)).toEqual([expect.stringMatching(/p\.ts:\d+:\d+: stuck/)]);
   });
 
   test("writes its console to the log, and moves no working folder but its own", async () => {
@@ -427,7 +427,7 @@ describe("a deadline", () => {
     expect((await write).code).toBe("CANCELLED");
     await file.close();
     await until(() => !timers.waiting.includes(PROCESS_LIMITS.aliveMs));
-    expect(worker.ended).toBeUndefined();
+    expect(worker.link.ended).toBeUndefined();
     expect(await exchange(await open(worker), "again")).toBe("again");
   });
 
@@ -443,8 +443,8 @@ describe("a deadline", () => {
     expect(timers.fire(PROCESS_LIMITS.aliveMs)).toBe(1);
     expect((await failure(() => other.write("", never))).code).toBe("CLOSED");
     expect(await other.close()).toBeUndefined();
-    expect(worker.crash?.message).toContain("did not respond");
-    expect(worker.openFiles).toBe(0);
+    expect(worker.link.crash?.message).toContain("did not respond");
+    expect(worker.link.files.size).toBe(0);
   });
 
   test("of a factory closes the file that comes too late", async () => {
@@ -464,7 +464,7 @@ describe("a deadline", () => {
     expect((await late).code).toBe("TIMEOUT");
     const file = await open(worker, {}, "/go");
     await file.close();
-    await until(() => worker.openFiles === 0);
+    await until(() => worker.link.files.size === 0);
   });
 
   test("that has passed before the call begins stops it from beginning", async () => {
@@ -492,9 +492,9 @@ describe("a process that ends on its own", () => {
       const worker = await start({ write: `if (input === "end") { ${code} }` });
       const file = await open(worker);
       await Promise.allSettled([file.write("end", never)]);
-      await until(() => worker.ended !== undefined);
+      await until(() => worker.link.ended !== undefined);
       expect((await failure(() => file.read(1, never))).code).toBe("CLOSED");
-      expect(worker.crash && problemText(worker.crash)).toMatch(said);
+      expect(worker.link.crash && problemText(worker.link.crash)).toMatch(said);
       await file.close();
     });
   }
@@ -610,9 +610,9 @@ export default definePlugin({
     const file = await table.devices["/a"]?.factory("", 2, context);
     expect(await file?.stat()).toMatchObject({ name: "one" });
     await file?.close();
-    expect(worker.openFiles).toBe(1);
+    expect(worker.link.files.size).toBe(1);
     await table.unmount();
-    expect(worker.openFiles).toBe(0);
+    expect(worker.link.files.size).toBe(0);
     expect(said).toEqual(["unmounted"]);
     expect(await failure(async () => table.devices["/a"]?.factory("", 2, context))).toMatchObject({
       code: "NOT_FOUND",
@@ -633,8 +633,8 @@ export default definePlugin({
     const table = await mount();
     let changes = 0;
     table.onChange?.(() => changes++);
-    await until(() => worker.problems.length > 0);
-    expect(worker.problems[0]?.message).toContain('mount: devices["/b"].factory: expected a function');
+    await until(() => worker.link.problems.length > 0);
+    expect(worker.link.problems[0]?.message).toContain('mount: devices["/b"].factory: expected a function');
     expect(changes).toBe(0);
   });
 
@@ -663,7 +663,7 @@ export default definePlugin({
     test(`that can't be opened (${first}) leaves nothing open`, async () => {
       const { worker, open: mount } = await mounted({ first });
       expect(await failure(mount)).toMatchObject({ code, message: expect.stringContaining(message) });
-      await until(() => worker.openFiles === 0);
+      await until(() => worker.link.files.size === 0);
     });
   }
 
@@ -674,7 +674,7 @@ export default definePlugin({
     await new Promise((turned) => setImmediate(turned));
     controller.abort(new SyscallError("TIMEOUT", "too late"));
     expect(await opening).toMatchObject({ code: "TIMEOUT", message: "too late" });
-    expect(worker.openFiles).toBe(0);
+    expect(worker.link.files.size).toBe(0);
     await until(() => said.length > 0);
   });
 
@@ -682,7 +682,7 @@ export default definePlugin({
     const { worker, open: mount } = await mounted({ last: "throw" });
     const table = await mount();
     expect(await failure(() => table.unmount())).toMatchObject({ code: "DRIVER" });
-    expect(worker.openFiles).toBe(0);
+    expect(worker.link.files.size).toBe(0);
   });
 });
 
@@ -698,8 +698,8 @@ describe("a plugin's memory", () => {
   for (const [name, code] of Object.entries(GROWS)) {
     test(`is bounded: ${name} ends it`, async () => {
       const worker = await start(`${pluginSource("p", {})}\nconst kept: unknown[] = [];\n${code}\n`);
-      await until(() => worker.ended !== undefined, "its end");
-      const [, held] = /it held (\d+) MiB of memory/.exec(worker.crash?.message ?? "") ?? [];
+      await until(() => worker.link.ended !== undefined, "its end");
+      const [, held] = /it held (\d+) MiB of memory/.exec(worker.link.crash?.message ?? "") ?? [];
       // A busy machine gives the watch its turn late.
       expect(Number(held)).toBeLessThan(2500);
     });

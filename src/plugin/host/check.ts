@@ -38,10 +38,10 @@ export async function checkPlugin(
     const worker = await PluginProcess.start({ name, entry: file, code, ...ports });
     Object.assign(report, declaredBy(worker.plugin));
     report.takes = await stock.takenBy(name, worker.plugin);
-    report.warnings = [...worker.problems];
+    report.warnings = [...worker.link.problems];
     await worker.end();
     // An error right after the import, such as in a timer, shows as a crash.
-    if (worker.crash) report.problems.push(worker.crash);
+    if (worker.link.crash) report.problems.push(worker.link.crash);
     report.ok = report.problems.length === 0;
   } catch (thrown) {
     report.problems.push(asProblem(thrown));

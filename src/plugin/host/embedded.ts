@@ -1,9 +1,8 @@
 /** The stock plugins, agents and skills that are embedded in the binary; stock plugins run in this thread. */
 
-import type { ConfigSources } from "../../config/config-sources.ts";
 import { readRegular } from "../../lib/regular-file.ts";
-import type { CommandSpec, Plugin } from "../index.ts";
-import * as stock from "./checkout.ts";
+import type { Plugin } from "../index.ts";
+import { plugins } from "./checkout.ts";
 import { exportedPlugin } from "./exported.ts";
 import { type FileDigest, MAX_SOURCE_BYTES, sha256 } from "./stock-files.ts";
 
@@ -17,34 +16,22 @@ export interface EmbeddedPlugin {
   import(): Promise<unknown>;
 }
 
+/** `compiled`: this is the compiled binary. `pluginProgram`: the command line of the process of a plugin. */
+export {
+  agents as embeddedAgents,
+  commands as embeddedCommands,
+  compiled,
+  pluginProgram,
+  skills as embeddedSkills,
+} from "./checkout.ts";
+
 let known: EmbeddedPlugin[] | undefined;
 
 /** The stock plugins: from the binary, or from `plugins/` of a checkout. */
 export function embeddedPlugins(): readonly EmbeddedPlugin[] {
-  known ??= stock.plugins().map((plugin) => ({ ...plugin, digest: listDigest(plugin.files) }));
+  known ??= plugins().map((plugin) => ({ ...plugin, digest: listDigest(plugin.files) }));
   return known;
 }
-
-/** The commands of the stock plugins. */
-export function embeddedCommands(): Promise<CommandSpec[]> {
-  return stock.commands();
-}
-
-/** Files below `agents/` by relative path, loaded when asked for. */
-export function embeddedAgents(): Promise<ConfigSources["agents"]> {
-  return stock.agents();
-}
-
-/** Files below `skills/` by relative path, loaded when asked for. */
-export function embeddedSkills(): Promise<ConfigSources["skills"]> {
-  return stock.skills();
-}
-
-/** True in the compiled binary. */
-export const compiled: boolean = stock.compiled;
-
-/** The command line of the process of a plugin. */
-export const pluginProgram: readonly string[] = stock.pluginProgram;
 
 /** One digest over a list of files: paths and contents, in the order of the paths. */
 export function listDigest(files: readonly { path: string; digest: string }[]): string {

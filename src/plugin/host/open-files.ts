@@ -63,10 +63,16 @@ export class OpenFiles {
     if (call.m === "exec") {
       const { request } = call;
       const child = await offered(this.#context(file).exec, "exec")(request);
-      return this.#hold(file, child, request.life === "call");
+      const id = ++this.#lastId;
+      this.#children.set(id, { child, file, ofCall: request.life === "call" });
+      return { child: id, pid: child.pid, reused: child.reused };
     }
     const { of, method, args, child = 0 } = call;
-    if (of === "child") return invoke(this.#child(child), of, method, args);
+    if (of === "child") {
+      const held = this.#children.get(child);
+      if (!held) throw new SyscallError("CLOSED", "The call that started this program has ended.");
+      return invoke(held.child, of, method, args);
+    }
     const context = this.#context(file);
     return invoke(of === "context" ? context : offered(context[of], of), of, method, args);
   }
@@ -75,18 +81,6 @@ export class OpenFiles {
     const context = this.#contexts.get(file);
     if (!context) throw new SyscallError("CLOSED", "The file is closed, so its services have ended.");
     return context;
-  }
-
-  #hold(file: number, child: Child, ofCall: boolean): Answer<ServiceAnswers, "exec"> {
-    const id = ++this.#lastId;
-    this.#children.set(id, { child, file, ofCall });
-    return { child: id, pid: child.pid, reused: child.reused };
-  }
-
-  #child(id: number): Child {
-    const held = this.#children.get(id);
-    if (!held) throw new SyscallError("CLOSED", "The call that started this program has ended.");
-    return held.child;
   }
 }
 
@@ -100,10 +94,8 @@ function invoke(owner: object, of: RemoteOwner, method: string, args: unknown[])
 
 function offered<T>(service: T | undefined, name: string): T {
   if (service === undefined) {
-    throw new SyscallError(
-      "UNAVAILABLE",
-      `The service ${name} is not available: name it in the plugin's \`needs\`.`,
-    );
+    const message = `The service ${name} is not available: name it in the plugin's \`needs\`.`;
+    throw new SyscallError("UNAVAILABLE", message);
   }
   return service;
 }

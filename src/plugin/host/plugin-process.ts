@@ -1,10 +1,9 @@
 /** One process of a plugin version: its start, its state and its end. */
 
-import type { Plugin, SyscallError } from "../index.ts";
+import type { Plugin } from "../index.ts";
 import { ProcessLink } from "./process-link.ts";
 import type { ProcessOptions } from "./process-options.ts";
 import { remotePlugin } from "./remote-plugin.ts";
-import type { Problem } from "./report.ts";
 import { judge, type PluginShape } from "./shape.ts";
 
 /**
@@ -40,37 +39,11 @@ export class PluginProcess {
     return remotePlugin(this.name, this.shape, async () => this.link);
   }
 
-  /** The latest problems, newest last. */
-  get problems(): Problem[] {
-    return this.link.problems;
-  }
-
-  /** Why it has ended; undefined while it runs. */
-  get ended(): SyscallError | undefined {
-    return this.link.ended;
-  }
-
-  /** Why it ended, if the end was unexpected. */
-  get crash(): Problem | undefined {
-    return this.link.crash;
-  }
-
-  /** Set while it is not known whether it still responds; resolves when it is. */
-  get checked(): Promise<void> | undefined {
-    return this.link.checked;
-  }
-
-  get openFiles(): number {
-    return this.link.files.size;
-  }
-
   /** Calls the plugin's `dispose`, then ends the process. Safe to call again. Never throws. */
   async end(): Promise<void> {
-    if (this.shape.dispose && !this.ended) {
-      await this.link
-        .ask({ m: "dispose" }, { limit: "callMs" })
-        .catch((thrown) => this.link.recordProblem(thrown));
-    }
-    await this.link.end();
+    const { link, shape } = this;
+    if (shape.dispose && !link.ended)
+      await link.ask({ m: "dispose" }, { limit: "callMs" }).catch((thrown) => link.recordProblem(thrown));
+    await link.end();
   }
 }

@@ -5,14 +5,7 @@
 
 import { inspect } from "node:util";
 import * as contract from "../index.ts";
-import {
-  type FileStat,
-  type Plugin,
-  type PromptPart,
-  SyscallError,
-  type Tool,
-  type VFSFile,
-} from "../index.ts";
+import { type FileStat, type Plugin, SyscallError, type Tool, type VFSFile } from "../index.ts";
 import { wholePlugin } from "./exported.ts";
 import { HostServices, limited, ProgramMounts } from "./program-context.ts";
 import { sketch } from "./sketch.ts";
@@ -110,8 +103,8 @@ async function perform(
       return void (await open(call.file).write(call.data, signal));
     case "read": {
       const piece = await open(call.file).read(call.max, signal);
-      if (typeof piece === "string" || piece instanceof Uint8Array) return piece;
-      throw wrong("read()", "a string or a Uint8Array", piece);
+      const fits = typeof piece === "string" || piece instanceof Uint8Array;
+      return checked(piece, fits, "read()", "a string or a Uint8Array");
     }
     case "stat":
       return checkedStat(await open(call.file).stat());
@@ -120,8 +113,11 @@ async function perform(
       files.delete(call.file);
       return void (await file?.close());
     }
-    case "detect":
-      return checkedModel(await device(call.device).provider?.detect(call.env));
+    case "detect": {
+      const found = (await device(call.device).provider?.detect(call.env)) ?? null;
+      const fits = found === null || typeof found.model === "string";
+      return checked(found, fits, "provider.detect()", "{ model } or null");
+    }
     case "mount": {
       const context = services.context(call.mount, call.context);
       const { mount } = plugin ?? {};
@@ -130,13 +126,15 @@ async function perform(
     }
     case "unmount":
       return mounts.end(call.mount);
-    case "prompt":
-      return checkedPart(await plugin?.prompt?.(services.context(call.file, call.context), signal));
+    case "prompt": {
+      const part = (await plugin?.prompt?.(services.context(call.file, call.context), signal)) ?? null;
+      const fits = part === null || (typeof part.title === "string" && typeof part.text === "string");
+      return checked(part, fits, "prompt()", "{ title, text } or null");
+    }
     case "filesChanged": {
       const context = services.context(call.file, call.context);
       const text = (await plugin?.filesChanged?.(call.files, context, signal)) ?? null;
-      if (text === null || typeof text === "string") return text;
-      throw wrong("filesChanged()", "a string or null", text);
+      return checked(text, text === null || typeof text === "string", "filesChanged()", "a string or null");
     }
     case "dispose":
       return void (await plugin?.dispose?.());
@@ -156,12 +154,10 @@ function open(id: number): VFSFile {
 }
 
 function checkedFile(file: VFSFile, path: string): VFSFile {
-  for (const method of ["write", "read", "close", "stat"] as const) {
-    if (typeof file?.[method] !== "function") {
-      throw wrong(`The factory of ${path}`, "a file with write, read, close and stat", file);
-    }
-  }
-  return file;
+  const fits = (["write", "read", "close", "stat"] as const).every(
+    (one) => typeof file?.[one] === "function",
+  );
+  return checked(file, fits, `The factory of ${path}`, "a file with write, read, close and stat");
 }
 
 function checkedStat(stat: FileStat): FileStat {
@@ -170,27 +166,14 @@ function checkedStat(stat: FileStat): FileStat {
     typeof stat.size === "number" &&
     typeof stat.isDevice === "boolean" &&
     typeof stat.devicePath === "string";
-  if (!fits) throw wrong("stat()", "{ name, size, isDevice, devicePath }", stat);
-  return stat;
+  return checked(stat, fits, "stat()", "{ name, size, isDevice, devicePath }");
 }
 
-function checkedModel(found: { model: string } | null | undefined): { model: string } | null {
-  if (found === null || found === undefined) return null;
-  if (typeof found.model !== "string") throw wrong("provider.detect()", "{ model } or null", found);
-  return found;
-}
-
-function checkedPart(part: PromptPart | null | undefined): PromptPart | null {
-  if (part === null || part === undefined) return null;
-  if (typeof part.title === "string" && typeof part.text === "string") return part;
-  throw wrong("prompt()", "{ title, text } or null", part);
-}
-
-function wrong(who: string, expected: string, came: unknown): SyscallError {
-  return new SyscallError(
-    "DRIVER",
-    `Plugin ${pluginName}: ${who} answered ${inspect(came, { depth: 0 }).slice(0, 100)}; expected ${expected}.`,
-  );
+/** Returns what a driver has answered if it fits the contract. */
+function checked<T>(came: T, fits: boolean, who: string, expected: string): T {
+  if (fits) return came;
+  const shown = inspect(came, { depth: 0 }).slice(0, 100);
+  throw new SyscallError("DRIVER", `Plugin ${pluginName}: ${who} answered ${shown}; expected ${expected}.`);
 }
 
 function crash(thrown: unknown): void {

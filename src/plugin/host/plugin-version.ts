@@ -51,14 +51,13 @@ export class PluginVersion {
 
   /** False when it has ended or is ending: it must not be leased any more. */
   get usable(): boolean {
-    return (
-      this.#ending === undefined && (this.#process.ended === undefined || this.#process.crash !== undefined)
-    );
+    const { ended, crash } = this.#process.link;
+    return this.#ending === undefined && (ended === undefined || crash !== undefined);
   }
 
   /** Problems while it ran, and why its process ended. */
   get problems(): Problem[] {
-    const problems = this.#process.problems;
+    const { problems } = this.#process.link;
     const before = this.#lastCrash;
     if (!before || problems.some(({ message }) => message === before.message)) return [...problems];
     return [before, ...problems];
@@ -69,10 +68,11 @@ export class PluginVersion {
    * CLOSED after the end of the version, and with the plugin's error if it can't be loaded.
    */
   async running(): Promise<PluginProcess> {
-    await this.#process.checked;
-    if (!this.#process.ended) return this.#process;
-    if (this.#ending || !this.#process.crash) throw this.#process.ended;
-    this.#restart ??= this.#startAgain(this.#process.crash).finally(() => {
+    await this.#process.link.checked;
+    const { ended, crash } = this.#process.link;
+    if (!ended) return this.#process;
+    if (this.#ending || !crash) throw ended;
+    this.#restart ??= this.#startAgain(crash).finally(() => {
       this.#restart = undefined;
     });
     return this.#restart;
@@ -99,7 +99,7 @@ export class PluginVersion {
   /** Ends it when it is unused and retired, else starts its idle timer. Called after each release. */
   settle(): void {
     this.#idle?.cancel();
-    if (this.#ending || this.#held > 0 || this.#process.openFiles > 0) return;
+    if (this.#ending || this.#held > 0 || this.#process.link.files.size > 0) return;
     if (this.#retired) void this.end();
     else this.#idle = this.#ports.timers.timer(this.#ports.idleMs, () => void this.end());
   }
@@ -122,18 +122,16 @@ export class PluginVersion {
     const at = now();
     this.#restarts = this.#restarts.filter((restart) => restart > at - RESTARTS.withinMs);
     const [oldest] = this.#restarts;
-    if (oldest !== undefined && this.#restarts.length >= RESTARTS.most)
-      throw this.#tooMany(crash, oldest + RESTARTS.withinMs - at);
+    if (oldest !== undefined && this.#restarts.length >= RESTARTS.most) {
+      const times = `ended ${RESTARTS.most + 1} times within ${RESTARTS.withinMs / 1000} s`;
+      const waitSeconds = Math.ceil((oldest + RESTARTS.withinMs - at) / 1000);
+      const again = `It can be started again in ${waitSeconds} s, or when its files change`;
+      throw new SyscallError("EXHAUSTED", `Plugin ${this.name} ${times}. ${crash.message} ${again}.`);
+    }
     this.#restarts.push(at);
     this.#lastCrash = crash;
     log?.("warn", this.name, `${crash.message} It is started again.`);
     this.#process = await start();
     return this.#process;
-  }
-
-  #tooMany({ message }: Problem, waitMs: number): SyscallError {
-    const times = `ended ${RESTARTS.most + 1} times within ${RESTARTS.withinMs / 1000} s`;
-    const again = `It can be started again in ${Math.ceil(waitMs / 1000)} s, or when its files change`;
-    return new SyscallError("EXHAUSTED", `Plugin ${this.name} ${times}. ${message} ${again}.`);
   }
 }

@@ -1,9 +1,9 @@
 /** The connection to the process of one plugin: start, calls, deadlines and end. */
 
+import { realClock, type Timer } from "../../lib/clock.ts";
 import type { ProgramChannel } from "../../lib/program-channel.ts";
 import { SyscallError } from "../index.ts";
 import { pluginProgram } from "./embedded.ts";
-import { MemoryWatch } from "./memory-watch.ts";
 import { OpenFiles } from "./open-files.ts";
 import {
   PROCESS_LIMITS,
@@ -31,6 +31,10 @@ interface MountObserver {
 }
 
 const MAX_PROBLEMS = 10;
+const MIB = 2 ** 20;
+/** Memory that one plugin may hold, and how often that is checked. */
+const MAX_MEMORY = 1024 * MIB;
+const MEMORY_CHECK_MS = 200;
 
 interface Bounds {
   signal?: AbortSignal;
@@ -52,7 +56,7 @@ export class ProcessLink {
   readonly #limits: ProcessLimits;
   readonly #timers: Timers;
   readonly #program: ProgramChannel;
-  readonly #memory: MemoryWatch;
+  #memoryCheck: Timer | undefined;
   readonly #calls = new PendingCalls<DriverAnswers>();
   readonly #loaded = Promise.withResolvers<unknown>();
   #busy = 0;
@@ -70,10 +74,7 @@ export class ProcessLink {
       this.#die(signal === null ? "it ended itself (process.exit)" : `the signal ${signal} ended it`),
     );
     options.signal?.addEventListener("abort", () => this.#die(null), { once: true });
-    this.#memory = new MemoryWatch(
-      () => this.#program.memory(),
-      (why) => this.#die(why),
-    );
+    this.#watchMemory();
   }
 
   /** Imports the plugin and returns its sketch. Throws the import's error. */
@@ -93,12 +94,8 @@ export class ProcessLink {
     try {
       this.#post({ t: "call", id, call });
     } catch (cause) {
-      const error = new SyscallError(
-        "INVALID",
-        `Plugin ${this.#options.name}, ${call.m}: only data can cross.`,
-        { cause },
-      );
-      this.#calls.fail(id, error);
+      const message = `Plugin ${this.#options.name}, ${call.m}: only data can cross.`;
+      this.#calls.fail(id, new SyscallError("INVALID", message, { cause }));
     }
     const abort = (error: SyscallError) => this.#post({ t: "abort", id, error: toWire(error) });
     return this.#while(this.#bounded(answer, abort, bounds, call.m));
@@ -175,7 +172,7 @@ export class ProcessLink {
         this.#endLifeCheck();
         break;
       case "crash":
-        this.#crashed(message.error);
+        this.#die(errorText(message.error), message.error.place);
         break;
     }
   }
@@ -231,10 +228,8 @@ export class ProcessLink {
   }
 
   #tooLate(what: string, limit: NonNullable<Bounds["limit"]>): SyscallError {
-    const error = new SyscallError(
-      "TIMEOUT",
-      `Plugin ${this.#options.name}: ${what} took longer than ${this.#limits[limit]} ms.`,
-    );
+    const message = `Plugin ${this.#options.name}: ${what} took longer than ${this.#limits[limit]} ms.`;
+    const error = new SyscallError("TIMEOUT", message);
     this.recordProblem(error);
     return error;
   }
@@ -260,8 +255,14 @@ export class ProcessLink {
     check?.done.resolve();
   }
 
-  #crashed(error: WireError): void {
-    this.#die(errorText(error), error.place);
+  /** Ends the process if it holds too much memory. */
+  #watchMemory(): void {
+    this.#memoryCheck = realClock.timer(MEMORY_CHECK_MS, () => {
+      const bytes = this.#program.memory() ?? 0;
+      if (bytes <= MAX_MEMORY) return this.#watchMemory();
+      const held = Math.round(bytes / MIB);
+      this.#die(`it held ${held} MiB of memory; a plugin may hold ${MAX_MEMORY / MIB}`);
+    });
   }
 
   /** Ends the process, once. `why` is null for an expected end. */
@@ -277,7 +278,7 @@ export class ProcessLink {
       this.#problem(this.crash);
     }
     this.#endLifeCheck();
-    this.#memory.stop();
+    this.#memoryCheck?.cancel();
     this.#program.kill();
     this.#loaded.reject(this.ended);
     this.#calls.failAll(this.ended);

@@ -49,11 +49,8 @@ export class HostServices {
     const { services, ...data } = wire;
     const emit = (event: ContextEvent) => this.#post({ t: "note", file, note: event });
     const progress = limited((text) => emit({ n: "progress", text }));
-    const log = {
-      debug: limited((text) => emit({ n: "log", level: "debug", text })),
-      info: limited((text) => emit({ n: "log", level: "info", text })),
-      warn: limited((text) => emit({ n: "log", level: "warn", text })),
-    };
+    const logged = (level: "debug" | "info" | "warn") => limited((text) => emit({ n: "log", level, text }));
+    const log = { debug: logged("debug"), info: logged("info"), warn: logged("warn") };
     const { secret, ...own } = this.#remote(file, "context");
     const offered = <O extends keyof Services & RemoteOwner>(service: O): RemoteMethods[O] | undefined =>
       services.includes(service) ? this.#remote(file, service) : undefined;
@@ -111,21 +108,18 @@ export class HostServices {
     call: Extract<ServiceCall, { m: M }>,
     what: string,
   ): Promise<Answer<ServiceAnswers, M>> {
-    if (this.#calls.size >= MAX_CALLS) {
+    if (this.#calls.size >= MAX_CALLS)
       throw new SyscallError(
         "EXHAUSTED",
         `${MAX_CALLS} service calls are open. Wait for some of them first.`,
       );
-    }
     const { id, answer } = this.#calls.begin<M>();
     try {
       this.#post({ t: "call", id, file, call });
     } catch (cause) {
       // A function or a class instance in a request can't cross.
-      this.#calls.fail(
-        id,
-        new SyscallError("INVALID", `${what}: only data can be passed to a service.`, { cause }),
-      );
+      const message = `${what}: only data can be passed to a service.`;
+      this.#calls.fail(id, new SyscallError("INVALID", message, { cause }));
     }
     return answer;
   }

@@ -1,16 +1,6 @@
 /** A plugin in a process of its own, as the kernel uses it. */
 
-import type {
-  Data,
-  Device,
-  FileStat,
-  Mounted,
-  OpenContext,
-  OpenFlag,
-  Plugin,
-  SyscallError,
-  VFSFile,
-} from "../index.ts";
+import type { Device, Mounted, OpenContext, OpenFlag, Plugin, SyscallError, VFSFile } from "../index.ts";
 import type { ProcessLink } from "./process-link.ts";
 import { judgeMounted, type PluginShape } from "./shape.ts";
 import { type DriverCall, SERVICES, type WireContext } from "./wire.ts";
@@ -132,7 +122,12 @@ async function openFile(
     link.files.drop(file);
     throw thrown;
   }
-  return new ProcessFile(link, file);
+  return {
+    write: (data, signal) => link.ask({ m: "write", file, data }, { signal }),
+    read: (max, signal) => link.ask({ m: "read", file, max }, { signal }),
+    close: () => link.closeFile(file),
+    stat: () => link.ask({ m: "stat", file }, { limit: "callMs" }),
+  };
 }
 
 /** The events of a mount. The last change and the end are kept until a listener is registered. */
@@ -175,32 +170,6 @@ class MountedEvents {
     if (this.#end) return;
     this.#end = why;
     this.#endListener?.(why);
-  }
-}
-
-class ProcessFile implements VFSFile {
-  readonly #link: ProcessLink;
-  readonly #file: number;
-
-  constructor(link: ProcessLink, file: number) {
-    this.#link = link;
-    this.#file = file;
-  }
-
-  write(data: Data, signal: AbortSignal): Promise<void> {
-    return this.#link.ask({ m: "write", file: this.#file, data }, { signal });
-  }
-
-  read(max: number, signal: AbortSignal): Promise<Data> {
-    return this.#link.ask({ m: "read", file: this.#file, max }, { signal });
-  }
-
-  close(): Promise<void> {
-    return this.#link.closeFile(this.#file);
-  }
-
-  stat(): Promise<FileStat> {
-    return this.#link.ask({ m: "stat", file: this.#file }, { limit: "callMs" });
   }
 }
 

@@ -105,26 +105,14 @@ export const REMOTE_METHODS: { readonly [O in RemoteOwner]: Readonly<Record<keyo
     history: { runs: true, steps: true },
     search: { sources: true, put: true, find: true },
     schedule: {
-      add: true,
-      list: true,
-      remove: true,
-      enable: true,
-      disable: true,
-      run: true,
-      history: true,
-      next: true,
+      ...{ add: true, list: true, remove: true, enable: true, disable: true },
+      ...{ run: true, history: true, next: true },
     },
     ask: { ask: true },
     llm: { ask: true },
     units: {
-      start: true,
-      move: true,
-      register: true,
-      update: true,
-      killed: true,
-      list: true,
-      stop: true,
-      output: true,
+      ...{ start: true, move: true, register: true, update: true, killed: true },
+      ...{ list: true, stop: true, output: true },
     },
   };
 
@@ -200,7 +188,7 @@ export class PendingCalls<Answers> {
     return this.#waiting.size;
   }
 
-  #take(id: number): { answer(value: unknown): void; fail(error: SyscallError): void } | undefined {
+  #take(id: number) {
     const waiting = this.#waiting.get(id);
     this.#waiting.delete(id);
     return waiting;
