@@ -17,10 +17,8 @@ export function withZone(trigger: JobTrigger, zone: string | undefined): JobTrig
 /** The job counts its instants from now on. Fails with PERMISSION for a run where the user has disabled it. */
 export function enableJob(job: StoredJob, project: JobProject, run: CallingRun | null, now: number): void {
   if (job.held && run) {
-    throw new SyscallError(
-      "PERMISSION",
-      `The user has disabled the job ${job.name}: only the user can enable it.`,
-    );
+    const message = `The user has disabled the job ${job.name}: only the user can enable it.`;
+    throw new SyscallError("PERMISSION", message);
   }
   if (hasOwnData(project)) moveTo(project.dir, job);
   Object.assign(job, { state: "enabled", reason: null, since: isoOf(now), held: undefined });
@@ -68,10 +66,8 @@ export function jobNamed(name: string, { jobs }: JobList): StoredJob {
   const job = jobs.find((one) => one.name === name || one.id === name);
   if (job) return job;
   const known = jobs.map((one) => one.name).slice(0, 20);
-  throw new SyscallError(
-    "NOT_FOUND",
-    `There is no job ${name} in this project. ${known.length === 0 ? "It has none." : `It has ${known.join(", ")}.`}`,
-  );
+  const message = `There is no job ${name} in this project. ${known.length === 0 ? "It has none." : `It has ${known.join(", ")}.`}`;
+  throw new SyscallError("NOT_FOUND", message);
 }
 
 /** Fails with INVALID when jobs would start each other without end. */

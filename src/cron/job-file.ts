@@ -106,17 +106,13 @@ export class JobFile {
     if (found === null) return { v: 1, jobs: [], removed: [] };
     const text = found.text.trimEnd();
     if (!this.#ports.seal.isSealed(FILE, text)) {
-      throw new SyscallError(
-        "PERMISSION",
-        `The jobs in ${this.path} were not made by you, or were changed outside of Rnix: none of them runs. Remove the file, then add your jobs again with rnix cron add.`,
-      );
+      const message = `The jobs in ${this.path} were not made by you, or were changed outside of Rnix: none of them runs. Remove the file, then add your jobs again with rnix cron add.`;
+      throw new SyscallError("PERMISSION", message);
     }
     const list = parseDocument(Jobs, text, this.path);
     if (await this.#newest.isNewest(list.version)) return list;
-    throw new SyscallError(
-      "PERMISSION",
-      `The jobs in ${this.path} are older than the last ones here: the file was put back, such as from a backup, and none of them runs. Put the newest file there, or remove it and add your jobs again with rnix cron add.`,
-    );
+    const message = `The jobs in ${this.path} are older than the last ones here: the file was put back, such as from a backup, and none of them runs. Put the newest file there, or remove it and add your jobs again with rnix cron add.`;
+    throw new SyscallError("PERMISSION", message);
   }
 }
 

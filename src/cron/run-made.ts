@@ -28,10 +28,8 @@ export function rightsOf(
 ): { rights: JobRights; expires_at: string } {
   const own = jobs.find(({ id }) => id === jobId);
   if (jobId !== null && (own === undefined || own.held)) {
-    throw new SyscallError(
-      "PERMISSION",
-      "The job of this run was disabled, removed or replaced: the run can make no other job.",
-    );
+    const message = "The job of this run was disabled, removed or replaced: the run can make no other job.";
+    throw new SyscallError("PERMISSION", message);
   }
   const end = own?.expires_at;
   const latest = Math.min(
@@ -40,10 +38,8 @@ export function rightsOf(
   );
   const wanted = expires_at === undefined ? now + DEFAULT_LIFE_MS : instantOf(expires_at);
   if (expires_at !== undefined && wanted > latest) {
-    throw new SyscallError(
-      "PERMISSION",
-      `expires_at: a job made by a run ends at ${isoOf(latest)} at the latest, got ${expires_at}.`,
-    );
+    const message = `expires_at: a job made by a run ends at ${isoOf(latest)} at the latest, got ${expires_at}.`;
+    throw new SyscallError("PERMISSION", message);
   }
   if (isClockTrigger(trigger)) requireInterval(trigger, now);
   return { rights, expires_at: isoOf(Math.min(wanted, latest)) };
@@ -61,10 +57,8 @@ function requireInterval(trigger: ClockTrigger, now: number): void {
   for (let n = 0; n < COMPARED && last !== null; n++) {
     const next = table.next(last);
     if (next !== null && next - last < LEAST_INTERVAL_MS) {
-      throw new SyscallError(
-        "PERMISSION",
-        `trigger: a job made by a run has at least ${formatDuration(LEAST_INTERVAL_MS)} between its times, got ${formatDuration(next - last)}. Only the user can make one that runs more often.`,
-      );
+      const message = `trigger: a job made by a run has at least ${formatDuration(LEAST_INTERVAL_MS)} between its times, got ${formatDuration(next - last)}. Only the user can make one that runs more often.`;
+      throw new SyscallError("PERMISSION", message);
     }
     last = next;
   }
@@ -79,30 +73,22 @@ export function requireMayAdd(
 ): void {
   const before = jobs.find(({ name }) => name === job.name);
   if (before && !replace) {
-    throw new SyscallError(
-      "INVALID",
-      `There is a job ${job.name} already. Choose another name, remove it, or edit it with --replace.`,
-    );
+    const message = `There is a job ${job.name} already. Choose another name, remove it, or edit it with --replace.`;
+    throw new SyscallError("INVALID", message);
   }
   if (before) requireMayChange(before, caller, "replaced");
   if (!caller.run) return;
   if (before?.held) {
-    throw new SyscallError(
-      "PERMISSION",
-      `The user has disabled the job ${job.name}: only the user can change it.`,
-    );
+    const message = `The user has disabled the job ${job.name}: only the user can change it.`;
+    throw new SyscallError("PERMISSION", message);
   }
   if (removed.some(({ name, by }) => name === job.name && by === "user")) {
-    throw new SyscallError(
-      "PERMISSION",
-      `The user has removed the job ${job.name}: no run can add it again.`,
-    );
+    const message = `The user has removed the job ${job.name}: no run can add it again.`;
+    throw new SyscallError("PERMISSION", message);
   }
   if (!before && jobs.filter(({ creator }) => creator.kind === "run").length >= MAX_OF_RUNS) {
-    throw new SyscallError(
-      "EXHAUSTED",
-      `Runs have made ${MAX_OF_RUNS} jobs in this project: remove one first.`,
-    );
+    const message = `Runs have made ${MAX_OF_RUNS} jobs in this project: remove one first.`;
+    throw new SyscallError("EXHAUSTED", message);
   }
 }
 
@@ -110,8 +96,6 @@ export function requireMayAdd(
 export function requireMayChange({ name, creator }: StoredJob, { run }: JobCaller, done: string): void {
   if (!run || (creator.kind === "run" && creator.uuid === run.uuid)) return;
   const whose = creator.kind === "user" ? "the user" : `the run ${creator.uuid}`;
-  throw new SyscallError(
-    "PERMISSION",
-    `The job ${name} was made by ${whose}: it can't be ${done} by this run.`,
-  );
+  const message = `The job ${name} was made by ${whose}: it can't be ${done} by this run.`;
+  throw new SyscallError("PERMISSION", message);
 }

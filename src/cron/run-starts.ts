@@ -204,8 +204,6 @@ export class RunStarts {
 
 /** The folder was copied or moved with its jobs: the original still runs them, or its folders are gone. */
 function fromElsewhere({ name, project }: StoredJob, dir: string): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `The job was made in ${project}, and its files came to ${dir} later. \`rnix cron enable ${name}\` there takes it over; \`rnix cron remove ${name}\` removes it.`,
-  );
+  const message = `The job was made in ${project}, and its files came to ${dir} later. \`rnix cron enable ${name}\` there takes it over; \`rnix cron remove ${name}\` removes it.`;
+  return new SyscallError("INVALID", message);
 }

@@ -316,8 +316,6 @@ function tooMany({ name }: StoredJob): SyscallError {
 }
 
 function notHere({ dir }: JobProject): SyscallError {
-  return new SyscallError(
-    "UNAVAILABLE",
-    `Another daemon runs the schedules of ${dir}, or they are still being read. Try again in a moment.`,
-  );
+  const message = `Another daemon runs the schedules of ${dir}, or they are still being read. Try again in a moment.`;
+  return new SyscallError("UNAVAILABLE", message);
 }

@@ -192,10 +192,8 @@ export class Schedules {
     const job = jobNamed(name, await jobs.read());
     requireMayChange(job, caller, "run");
     if (!scheduler) {
-      throw new SyscallError(
-        "UNAVAILABLE",
-        `${name} can't run now: no daemon runs schedules here. Try again without --no-daemon.`,
-      );
+      const message = `${name} can't run now: no daemon runs schedules here. Try again without --no-daemon.`;
+      throw new SyscallError("UNAVAILABLE", message);
     }
     scheduler.look();
     await withTimeout(this.#ports.clock, RUN_MS, scheduler.idle());
@@ -326,10 +324,8 @@ function unreadable({ id, dir }: JobProject, reason: string, now: number): JobIn
 }
 
 function invalidJob(name: string, problems: readonly string[]): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `The job ${name} can't run:\n${problems.map((one) => `- ${one}`).join("\n")}`,
-  );
+  const message = `The job ${name} can't run:\n${problems.map((one) => `- ${one}`).join("\n")}`;
+  return new SyscallError("INVALID", message);
 }
 
 /** Maximum instants that are computed for one answer. */

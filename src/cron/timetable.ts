@@ -85,10 +85,9 @@ const FORMS =
   'Expected five fields ("0 3 * * 1-5": minute, hour, day of month, month, day of week), six with seconds first, @hourly, @daily, @weekly, @monthly, @yearly or "@every 15m".';
 
 function noReboot(): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    'A job can\'t run "@reboot": no instant is due. Use a supervisor in init.yaml, which starts with the daemon.',
-  );
+  const message =
+    'A job can\'t run "@reboot": no instant is due. Use a supervisor in init.yaml, which starts with the daemon.';
+  return new SyscallError("INVALID", message);
 }
 
 function reasonOf(cause: unknown, pattern: string): string {

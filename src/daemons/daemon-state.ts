@@ -119,10 +119,8 @@ export class DaemonState {
 
 /** ErrDaemonNotFound of the seed. */
 export function daemonNotFound(id: string): SyscallError {
-  return new SyscallError(
-    "NOT_FOUND",
-    `There is no unit ${JSON.stringify(id)}. DaemonList (rnix units) lists the units.`,
-  );
+  const message = `There is no unit ${JSON.stringify(id)}. DaemonList (rnix units) lists the units.`;
+  return new SyscallError("NOT_FOUND", message);
 }
 
 /** ErrAlreadyTerminal of the seed. */

@@ -33,15 +33,12 @@ export function generateID(kind: string, uuid: string): string {
 /** Fails with UNAVAILABLE for a reserved kind, and with INVALID for one that is no kind of a command. */
 export function requireCommandKind(kind: DaemonKind): void {
   if (kind === "local_bash" || kind === "monitor") return;
-  if (RESERVED_KINDS.has(kind))
-    throw new SyscallError(
-      "UNAVAILABLE",
-      `Units of kind ${kind} can't be started yet. Use local_bash, monitor or Agent.`,
-    );
-  throw new SyscallError(
-    "INVALID",
-    `Expected a unit of kind local_bash or monitor, got ${JSON.stringify(kind)}.`,
-  );
+  if (RESERVED_KINDS.has(kind)) {
+    const message = `Units of kind ${kind} can't be started yet. Use local_bash, monitor or Agent.`;
+    throw new SyscallError("UNAVAILABLE", message);
+  }
+  const message = `Expected a unit of kind local_bash or monitor, got ${JSON.stringify(kind)}.`;
+  throw new SyscallError("INVALID", message);
 }
 
 function isKind(kind: string): kind is DaemonKind {

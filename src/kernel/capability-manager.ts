@@ -68,10 +68,8 @@ export class CapabilityManager {
         for (const rule of rules) {
           const why = after.lacks(rule);
           if (why === null) continue;
-          throw new SyscallError(
-            "PERMISSION",
-            `PID ${pid} would still not be allowed ${rule.text}: ${why}. To remove a deny rule, its author or PID 0 must grant the same rule.`,
-          );
+          const message = `PID ${pid} would still not be allowed ${rule.text}: ${why}. To remove a deny rule, its author or PID 0 must grant the same rule.`;
+          throw new SyscallError("PERMISSION", message);
         }
         // A grant by name shows them, also where * allowed them before.
         if (namesMessageTools(...texts)) proc.toolset.messaging = true;
@@ -164,18 +162,14 @@ export class CapabilityManager {
   #checkRoot(proc: Process): void {
     const [root] = this.#above(proc);
     if (root === undefined) return;
-    throw new SyscallError(
-      "PERMISSION",
-      `PID ${proc.pid} is below PID ${root.pid}, and no process has more folders than its parent. Open it there: rnix allow ${root.pid} --add FOLDER`,
-    );
+    const message = `PID ${proc.pid} is below PID ${root.pid}, and no process has more folders than its parent. Open it there: rnix allow ${root.pid} --add FOLDER`;
+    throw new SyscallError("PERMISSION", message);
   }
 
   #checkBelow(by: Process, proc: Process): void {
     if (this.#above(proc).includes(by)) return;
-    throw new SyscallError(
-      "PERMISSION",
-      `PID ${by.pid} can't change the rights of PID ${proc.pid}: a process changes the rights of its descendants only.`,
-    );
+    const message = `PID ${by.pid} can't change the rights of PID ${proc.pid}: a process changes the rights of its descendants only.`;
+    throw new SyscallError("PERMISSION", message);
   }
 
   #checkGrantor(by: Process, proc: Process, rules: readonly Rule[]): void {
@@ -192,10 +186,8 @@ export class CapabilityManager {
       for (const holder of this.#above(proc)) {
         const why = holder.permissions.lacks(rule);
         if (why === null) continue;
-        throw new SyscallError(
-          "PERMISSION",
-          `PID ${holder.pid}, above PID ${proc.pid}, does not hold ${rule.text} (${why}), and no process holds more than its parent. Allow it there first: rnix allow ${holder.pid} '${rule.text}'`,
-        );
+        const message = `PID ${holder.pid}, above PID ${proc.pid}, does not hold ${rule.text} (${why}), and no process holds more than its parent. Allow it there first: rnix allow ${holder.pid} '${rule.text}'`;
+        throw new SyscallError("PERMISSION", message);
       }
     }
   }

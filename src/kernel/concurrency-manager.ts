@@ -162,8 +162,6 @@ function assertNotEnded(proc: Process): void {
 /** Whether a message may be anywhere in a conversation. Providers require a call and its result together. */
 function assertNoTurn({ role, tool_calls }: Message): void {
   if ((role === "user" || role === "assistant") && !tool_calls?.length) return;
-  throw new SyscallError(
-    "INVALID",
-    `A thread appends messages of role "user" or "assistant" without calls; this one has role "${role}" and ${tool_calls?.length ?? 0} calls.`,
-  );
+  const text = `A thread appends messages of role "user" or "assistant" without calls; this one has role "${role}" and ${tool_calls?.length ?? 0} calls.`;
+  throw new SyscallError("INVALID", text);
 }

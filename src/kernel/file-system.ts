@@ -288,10 +288,8 @@ export class FileSystem {
 
   async #exclusive<T>(file: VFSFile, run: () => Promise<T>): Promise<T> {
     if (this.#busy.has(file)) {
-      throw new SyscallError(
-        "INVALID",
-        "The file is busy with another call. One file serves one call at a time.",
-      );
+      const message = "The file is busy with another call. One file serves one call at a time.";
+      throw new SyscallError("INVALID", message);
     }
     this.#busy.add(file);
     try {
@@ -339,10 +337,8 @@ async function driver<T>(plugin: string, device: string, run: () => Promise<T>):
 function checkPath(path: string): void {
   const wrong = !path.startsWith("/") || path.includes("\0") || path.length > MAX_PATH;
   if (wrong) {
-    throw new SyscallError(
-      "INVALID",
-      `Expected an absolute device path like /dev/fs/README.md, got ${JSON.stringify(path.slice(0, QUOTED))}.`,
-    );
+    const message = `Expected an absolute device path like /dev/fs/README.md, got ${JSON.stringify(path.slice(0, QUOTED))}.`;
+    throw new SyscallError("INVALID", message);
   }
 }
 

@@ -82,18 +82,14 @@ export class IpcManager {
     const { table } = this.#parts;
     if (to === "parent") {
       if (proc.family.ppid !== 0) return proc.family.ppid;
-      throw new SyscallError(
-        "NOT_FOUND",
-        `Process ${proc.pid} has no parent process that could be written to.`,
-      );
+      const message = `Process ${proc.pid} has no parent process that could be written to.`;
+      throw new SyscallError("NOT_FOUND", message);
     }
     if (typeof to === "number" || /^\d+$/.test(to)) return table.get(Number(to)).pid;
     const found = table.findByUuid(to);
     if (found) return found.pid;
-    throw new SyscallError(
-      "NOT_FOUND",
-      `There is no live process ${JSON.stringify(to)}. Expected a PID, a UUID or "parent".`,
-    );
+    const text = `There is no live process ${JSON.stringify(to)}. Expected a PID, a UUID or "parent".`;
+    throw new SyscallError("NOT_FOUND", text);
   }
 
   /**
@@ -163,10 +159,8 @@ export class IpcManager {
         checkSameProject(from, to);
         for (const proc of [from, to]) {
           if (proc.state !== "running" || proc.stopped || proc.ending) {
-            throw new SyscallError(
-              "CLOSED",
-              `Process ${proc.pid} has ended or is ending and opens no more files.`,
-            );
+            const message = `Process ${proc.pid} has ended or is ending and opens no more files.`;
+            throw new SyscallError("CLOSED", message);
           }
         }
         const path = `pipe:${++this.#pipes}`;
@@ -227,10 +221,8 @@ function asMessage({ from_pid, from_uuid, seq, ts, data }: MessageEntry): Proces
 
 function checkSameProject(one: Process, other: Process): void {
   if (one.spec.opts.project.id === other.spec.opts.project.id) return;
-  throw new SyscallError(
-    "PERMISSION",
-    `Process ${other.pid} belongs to the project ${other.spec.opts.project.dir}, process ${one.pid} to ${one.spec.opts.project.dir}: only processes of one project reach each other.`,
-  );
+  const why = `Process ${other.pid} belongs to the project ${other.spec.opts.project.dir}, process ${one.pid} to ${one.spec.opts.project.dir}: only processes of one project reach each other.`;
+  throw new SyscallError("PERMISSION", why);
 }
 
 /** Messages are text, because they are recorded and read by models. */

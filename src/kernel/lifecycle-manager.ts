@@ -182,10 +182,8 @@ interface SuspendOptions {
 }
 
 function endsNothing(signal: Signal): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `Expected SIGTERM, SIGINT or SIGKILL for a suspended run, got ${signal}.`,
-  );
+  const text = `Expected SIGTERM, SIGINT or SIGKILL for a suspended run, got ${signal}.`;
+  return new SyscallError("INVALID", text);
 }
 
 type LifecycleParts = Agents & { init: Lazy<InitManager> };

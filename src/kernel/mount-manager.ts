@@ -368,8 +368,6 @@ export class MountManager implements ResourceHolder {
 
 function unknownType(type: string, { mounts }: DeviceLease): SyscallError {
   const types = [...(mounts?.keys() ?? [])].sort();
-  return new SyscallError(
-    "NOT_FOUND",
-    `No plugin mounts the type ${JSON.stringify(type.slice(0, 64))}. There are: ${types.join(", ") || "none"}.`,
-  );
+  const message = `No plugin mounts the type ${JSON.stringify(type.slice(0, 64))}. There are: ${types.join(", ") || "none"}.`;
+  return new SyscallError("NOT_FOUND", message);
 }

@@ -40,11 +40,8 @@ export class ProcGroupManager implements ResourceHolder {
       }
       if (proc.groups.has(groupId)) return;
       if (proc.groups.size >= GROUPS_PER_PROCESS) {
-        throw new SyscallError(
-          "EXHAUSTED",
-          `Process ${pid} is in ${proc.groups.size} groups and may be in no more at once. Let it leave one first.`,
-          { pid },
-        );
+        const message = `Process ${pid} is in ${proc.groups.size} groups and may be in no more at once. Let it leave one first.`;
+        throw new SyscallError("EXHAUSTED", message, { pid });
       }
       this.#join(proc, groupId);
       void this.#parts.saveInfo(proc);
@@ -109,18 +106,14 @@ export class ProcGroupManager implements ResourceHolder {
   #membersOf(groupId: PGID): Process[] {
     const members = this.#members.get(groupId);
     if (members) return [...members];
-    throw new SyscallError(
-      "NOT_FOUND",
-      `There is no process group ${shown(groupId)}: it is there while a process is in it.`,
-    );
+    const message = `There is no process group ${shown(groupId)}: it is there while a process is in it.`;
+    throw new SyscallError("NOT_FOUND", message);
   }
 }
 
 function noName(groupId: PGID): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `Expected a group's name of 1 to 64 letters, digits and ._:- characters, got ${shown(groupId)}.`,
-  );
+  const message = `Expected a group's name of 1 to 64 letters, digits and ._:- characters, got ${shown(groupId)}.`;
+  return new SyscallError("INVALID", message);
 }
 
 function shown(groupId: PGID): string {

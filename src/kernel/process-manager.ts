@@ -199,10 +199,8 @@ export class ProcessManager {
     try {
       if (this.#closing) {
         opts.devices.release();
-        throw new SyscallError(
-          "UNAVAILABLE",
-          "The kernel is shutting down and accepts no new processes. Try again in a moment.",
-        );
+        const message = "The kernel is shutting down and accepts no new processes. Try again in a moment.";
+        throw new SyscallError("UNAVAILABLE", message);
       }
       const proc = await build();
       this.#parts.runner.begin(proc, proc.toolset.preparation ? this.#afterMounts(task) : task);

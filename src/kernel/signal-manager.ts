@@ -227,10 +227,8 @@ const NAMES: Readonly<Record<Signal, string>> = {
 /** Checked at run time too: the number may come from a client. */
 export function assertSignal(signal: Signal): void {
   if (Object.hasOwn(NAMES, signal)) return;
-  throw new SyscallError(
-    "INVALID",
-    `Signal ${String(signal)} does not exist. Expected 1 (TERM), 2 (KILL), 3 (INT), 4 (PAUSE) or 5 (RESUME).`,
-  );
+  const message = `Signal ${String(signal)} does not exist. Expected 1 (TERM), 2 (KILL), 3 (INT), 4 (PAUSE) or 5 (RESUME).`;
+  throw new SyscallError("INVALID", message);
 }
 
 function assertCatchable(signal: Signal, how: "handled" | "blocked"): void {

@@ -19,20 +19,16 @@ export function parseDuration(text: string, max: number = MAX_DURATION_MS): numb
   const parts = text === "" ? null : SHAPE.exec(text);
   if (!parts) {
     const hint = /^\d+$/.test(text) ? `, such as ${text}s` : "";
-    throw new SyscallError(
-      "INVALID",
-      `expected a duration like 250ms, 60s, 5m, 1h or 1h30m, got "${text}"${hint}`,
-    );
+    const message = `expected a duration like 250ms, 60s, 5m, 1h or 1h30m, got "${text}"${hint}`;
+    throw new SyscallError("INVALID", message);
   }
   const [, d, h, m, s, ms] = parts.map((part) => Number(part ?? 0));
   const total =
     (d ?? 0) * UNITS.d + (h ?? 0) * UNITS.h + (m ?? 0) * UNITS.m + (s ?? 0) * UNITS.s + (ms ?? 0) * UNITS.ms;
   if (total === 0) throw new SyscallError("INVALID", `expected a duration above 0, got "${text}"`);
   if (total > max) {
-    throw new SyscallError(
-      "INVALID",
-      `expected at most ${Math.floor(max / UNITS.d)}d, got "${text}"; write unlimited for no limit`,
-    );
+    const message = `expected at most ${Math.floor(max / UNITS.d)}d, got "${text}"; write unlimited for no limit`;
+    throw new SyscallError("INVALID", message);
   }
   return total;
 }

@@ -122,10 +122,8 @@ class BoundedBuffer {
 
   #check(size: number): void {
     if (size <= this.#most) return;
-    throw new SyscallError(
-      "INVALID",
-      `${this.#path}: expected at most ${this.#most / 1024 ** 2} MiB, found ${size} bytes.`,
-    );
+    const message = `${this.#path}: expected at most ${this.#most / 1024 ** 2} MiB, found ${size} bytes.`;
+    throw new SyscallError("INVALID", message);
   }
 }
 

@@ -41,10 +41,8 @@ export function instantOf(text: string, zone = localZone()): number {
   } else if (/^\d{4}-\d{2}-\d{2}T.+(?:Z|[+-]\d{2}:\d{2})$/.test(text) && !Number.isNaN(Date.parse(text))) {
     return Date.parse(text);
   }
-  throw new SyscallError(
-    "INVALID",
-    `"${text}" is no time. Expected 2027-01-05T09:00 (in ${zone}) or 2027-01-05T09:00:00Z.`,
-  );
+  const why = `"${text}" is no time. Expected 2027-01-05T09:00 (in ${zone}) or 2027-01-05T09:00:00Z.`;
+  throw new SyscallError("INVALID", why);
 }
 
 /** The instant at which the clocks of a zone show this time. */

@@ -55,13 +55,8 @@ export class Namespace {
       if (match && (!best || match.entry.path.length > best.entry.path.length)) best = match;
     }
     if (!best) {
-      throw new SyscallError(
-        "NOT_FOUND",
-        `No device at ${path}. \`rnix tools\` and \`rnix plugins\` list what is there.`,
-        {
-          device: path,
-        },
-      );
+      const message = `No device at ${path}. \`rnix tools\` and \`rnix plugins\` list what is there.`;
+      throw new SyscallError("NOT_FOUND", message, { device: path });
     }
     return best;
   }
@@ -168,17 +163,13 @@ export class DeviceRegistry {
 
   register(entry: DeviceEntry): void {
     if (!PATH.test(entry.path) || entry.path.split("/").some((part) => part === "." || part === "..")) {
-      throw new SyscallError(
-        "INVALID",
-        `Device path "${entry.path}" of plugin ${entry.plugin}: expected an absolute path of letters, digits, ".", "_" and "-", without "." or ".." parts and without a trailing slash.`,
-      );
+      const message = `Device path "${entry.path}" of plugin ${entry.plugin}: expected an absolute path of letters, digits, ".", "_" and "-", without "." or ".." parts and without a trailing slash.`;
+      throw new SyscallError("INVALID", message);
     }
     const taken = this.#entries.get(entry.path);
     if (taken) {
-      throw new SyscallError(
-        "INVALID",
-        `Device path ${entry.path} of plugin ${entry.plugin} is taken by plugin ${taken.plugin} in the same layer. Rename one of them.`,
-      );
+      const message = `Device path ${entry.path} of plugin ${entry.plugin} is taken by plugin ${taken.plugin} in the same layer. Rename one of them.`;
+      throw new SyscallError("INVALID", message);
     }
     this.#entries.set(entry.path, entry);
     this.version++;

@@ -33,16 +33,12 @@ const DESCRIPTION = /\bdescription\s*:\s*(["'`])((?:\\.|(?!\1)[\s\S])*)\1/;
 /** The script as the body of an async function; each line keeps its number. Fails with INVALID. */
 export function bodyOf({ name, source, args }: WorkflowScript): string {
   if (source.length > MAX_SOURCE || (JSON.stringify(args ?? null)?.length ?? 0) > MAX_ARGS) {
-    throw new SyscallError(
-      "INVALID",
-      `${name}: expected a script of at most ${MAX_SOURCE} characters with arguments of at most ${MAX_ARGS}.`,
-    );
+    const message = `${name}: expected a script of at most ${MAX_SOURCE} characters with arguments of at most ${MAX_ARGS}.`;
+    throw new SyscallError("INVALID", message);
   }
   if (!META.test(source)) {
-    throw new SyscallError(
-      "INVALID",
-      `${name}: expected a workflow that begins with export const meta = {name, description}.`,
-    );
+    const message = `${name}: expected a workflow that begins with export const meta = {name, description}.`;
+    throw new SyscallError("INVALID", message);
   }
   return source.replace(META, "$1$2");
 }

@@ -170,11 +170,8 @@ function requireAgent({ kind, uuid }: ProcInfo): void {
 }
 
 function alive(pid: PID): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `The run is alive as PID ${pid}. Only an ended or suspended run can be resumed. \`rnix attach ${pid}\` follows it.`,
-    { pid },
-  );
+  const message = `The run is alive as PID ${pid}. Only an ended or suspended run can be resumed. \`rnix attach ${pid}\` follows it.`;
+  return new SyscallError("INVALID", message, { pid });
 }
 
 function noRun(uuid: string): SyscallError {
@@ -182,11 +179,8 @@ function noRun(uuid: string): SyscallError {
 }
 
 function aliveElsewhere(pid: PID): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `The run is alive as PID ${pid} of another rnix: a command with --no-daemon, or another daemon. Resume it after it has ended there, or fork it now (--fork).`,
-    { pid },
-  );
+  const why = `The run is alive as PID ${pid} of another rnix: a command with --no-daemon, or another daemon. Resume it after it has ended there, or fork it now (--fork).`;
+  return new SyscallError("INVALID", why, { pid });
 }
 
 type ResumeNews = { kind: "input"; text: string } | { kind: "notice"; source: string; text: string };
@@ -202,10 +196,8 @@ function resumeMessage(saved: SavedRun, input: string | undefined): ResumeNews |
     return undefined;
   }
   if (info.exit_reason === "completed") {
-    throw new SyscallError(
-      "INVALID",
-      `Run ${info.uuid} has completed. Add a message: rnix resume ${info.uuid}${flagsOf(fork)} "and now …".`,
-    );
+    const text = `Run ${info.uuid} has completed. Add a message: rnix resume ${info.uuid}${flagsOf(fork)} "and now …".`;
+    throw new SyscallError("INVALID", text);
   }
   if (history.openStep || history.paused || history.messages.at(-1)?.role !== "assistant") return undefined;
   const why = info.error?.message ?? `It had ended: ${info.exit_reason}.`;
@@ -223,10 +215,8 @@ function isAnswered({ fork, history, unread, units, progress }: SavedRun): boole
 }
 
 function needsInput({ info: { uuid }, history: { step }, fork }: SavedRun): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `Run ${uuid} has nothing left to answer after step ${step}. Add a message: rnix resume ${uuid}${flagsOf(fork)} "and now …".`,
-  );
+  const message = `Run ${uuid} has nothing left to answer after step ${step}. Add a message: rnix resume ${uuid}${flagsOf(fork)} "and now …".`;
+  return new SyscallError("INVALID", message);
 }
 
 /** The flags of the fork that the user has asked for. */

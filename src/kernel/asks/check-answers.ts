@@ -13,10 +13,8 @@ export function checkAnswers(
   answers: readonly AskAnswer[],
 ): void {
   if (answers.length !== questions.length) {
-    throw new SyscallError(
-      "INVALID",
-      `Question ${id} expects ${questions.length} answers, one for each of its questions, got ${answers.length}.`,
-    );
+    const message = `Question ${id} expects ${questions.length} answers, one for each of its questions, got ${answers.length}.`;
+    throw new SyscallError("INVALID", message);
   }
   for (const [i, question] of questions.entries()) {
     const answer = answers[i] ?? { choices: [] };
@@ -39,10 +37,8 @@ export function checkRules(
   permissions.rules(rules);
   const then = permissions.allowAlways(rules, "run");
   if (!asked || !then.asks({ ...asked, opened: call?.opened })) return;
-  throw new SyscallError(
-    "INVALID",
-    `Question ${id}: ${rules.join(", ")} does not cover this call, which would be asked for again. Write a rule that covers it, such as ${call?.always.join(", ")}.`,
-  );
+  const message = `Question ${id}: ${rules.join(", ")} does not cover this call, which would be asked for again. Write a rule that covers it, such as ${call?.always.join(", ")}.`;
+  throw new SyscallError("INVALID", message);
 }
 
 function checkAnswer(id: string, question: AskQuestion, { choices, text, rules = [] }: AskAnswer): void {

@@ -159,10 +159,8 @@ export class TreeBudget {
   reserve(amount: Amounts): Reservation {
     for (const what of AMOUNTS) {
       if (amount[what] > this.left(what) + ROUNDING) {
-        throw new SyscallError(
-          "EXHAUSTED",
-          `${amount[what]} ${NAMES[what]} are requested, but ${this.left(what)} are left in the budget of the process.`,
-        );
+        const message = `${amount[what]} ${NAMES[what]} are requested, but ${this.left(what)} are left in the budget of the process.`;
+        throw new SyscallError("EXHAUSTED", message);
       }
     }
     for (const one of this.#chain) {
@@ -304,18 +302,14 @@ function tooMany(max: number): string {
 }
 
 function kernelIsFull(max: number): SyscallError {
-  return new SyscallError(
-    "EXHAUSTED",
-    `No process can be spawned: ${max} live here already, and no more may (setting live_processes). Wait until some have ended, or end some: \`rnix ps --all-projects\` lists them.`,
-  );
+  const message = `No process can be spawned: ${max} live here already, and no more may (setting live_processes). Wait until some have ended, or end some: \`rnix ps --all-projects\` lists them.`;
+  return new SyscallError("EXHAUSTED", message);
 }
 
 /** Read by models, which would otherwise try again and again. */
 function refusal(why: string): SyscallError {
-  return new SyscallError(
-    "EXHAUSTED",
-    `No process can be spawned here. ${why}. Do not try again: do the work in this process, with the tools it has.`,
-  );
+  const message = `No process can be spawned here. ${why}. Do not try again: do the work in this process, with the tools it has.`;
+  return new SyscallError("EXHAUSTED", message);
 }
 
 function add(sum: Amounts, amount: Amounts, sign: 1 | -1): void {

@@ -58,10 +58,8 @@ export class Conversations {
       return;
     }
     if (!Number.isInteger(offset) || offset < 1 || offset > context.messages.length) {
-      throw new SyscallError(
-        "INTERNAL",
-        `CtxWrite: offset ${offset} is outside of 1..${context.messages.length} (0 appends).`,
-      );
+      const text = `CtxWrite: offset ${offset} is outside of 1..${context.messages.length} (0 appends).`;
+      throw new SyscallError("INTERNAL", text);
     }
     context.messages[offset - 1] = message;
   }
@@ -88,10 +86,8 @@ export class Conversations {
     const answered = new Set(results.map((result) => result.tool_call_id));
     const open = calls.filter((call) => !answered.has(call.id));
     if (open.length > 0 || results.length !== calls.length) {
-      throw new SyscallError(
-        "INTERNAL",
-        `A turn of ${calls.length} calls came with ${results.length} results; unanswered: ${open.map((call) => call.id).join(", ") || "none"}.`,
-      );
+      const text = `A turn of ${calls.length} calls came with ${results.length} results; unanswered: ${open.map((call) => call.id).join(", ") || "none"}.`;
+      throw new SyscallError("INTERNAL", text);
     }
     this.#append(this.#get(id), [assistant, ...results]);
   }
@@ -139,10 +135,8 @@ export class Conversations {
 
   #append(context: Context, messages: readonly Message[]): void {
     if (context.messages.length + messages.length > context.maxSize) {
-      throw new SyscallError(
-        "INTERNAL",
-        `The context is full: ${context.messages.length} of ${context.maxSize} messages, ${messages.length} more do not fit.`,
-      );
+      const message = `The context is full: ${context.messages.length} of ${context.maxSize} messages, ${messages.length} more do not fit.`;
+      throw new SyscallError("INTERNAL", message);
     }
     context.messages.push(...messages);
   }
@@ -152,11 +146,8 @@ function parseMessage(data: string): Message {
   try {
     return MessageSchema.parse(JSON.parse(data));
   } catch (cause) {
-    throw new SyscallError(
-      "INTERNAL",
-      `CtxWrite: expected {"role": "system|user|assistant|tool", "content": "…"}, got ${shortenText(data, SHOWN)}`,
-      { cause },
-    );
+    const text = `CtxWrite: expected {"role": "system|user|assistant|tool", "content": "…"}, got ${shortenText(data, SHOWN)}`;
+    throw new SyscallError("INTERNAL", text, { cause });
   }
 }
 

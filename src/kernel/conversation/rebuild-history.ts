@@ -95,8 +95,6 @@ function lastAsked(
 
 /** Steps count from 1; a gap is a lost line. */
 function unreadStep(step: number): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `Step ${step} can't be read in steps.jsonl, so the run can't be resumed. \`rnix steps\` lists the readable steps, and \`rnix resume UUID --fork --from-step N\` starts a new run after an earlier step.`,
-  );
+  const message = `Step ${step} can't be read in steps.jsonl, so the run can't be resumed. \`rnix steps\` lists the readable steps, and \`rnix resume UUID --fork --from-step N\` starts a new run after an earlier step.`;
+  return new SyscallError("INVALID", message);
 }

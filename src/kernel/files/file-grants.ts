@@ -112,11 +112,8 @@ function refused(proc: Process, { tool, path, subject }: Call, why: string): Sys
     tool === null ? path : subject === undefined ? tool : `${tool}(${subject.slice(0, MAX_QUOTED)})`;
   if (proc.pid === 0)
     return new SyscallError("PERMISSION", `${what} can't be used. ${why}`, { device: path });
-  return new SyscallError(
-    "PERMISSION",
-    `Agent ${proc.spec.agent.name} may not use ${what}. ${why} Allowed: ${proc.permissions.allowedTools().join(", ") || "nothing"}.`,
-    { device: path },
-  );
+  const message = `Agent ${proc.spec.agent.name} may not use ${what}. ${why} Allowed: ${proc.permissions.allowedTools().join(", ") || "nothing"}.`;
+  return new SyscallError("PERMISSION", message, { device: path });
 }
 
 /** Redacts the keys of its driver in answers and errors, whether the provider or the driver has put them there. */

@@ -191,10 +191,8 @@ export class OpenContexts {
           proc.secrets.add(key);
           return key;
         }
-        throw new SyscallError(
-          "PERMISSION",
-          `Plugin ${entry.plugin} asked for a key, but ${entry.path} is not the process's model.`,
-        );
+        const message = `Plugin ${entry.plugin} asked for a key, but ${entry.path} is not the process's model.`;
+        throw new SyscallError("PERMISSION", message);
       };
     }
     if (entry.needs.includes("tools")) {
@@ -365,32 +363,24 @@ function checkedList({ secrets }: Process, items: readonly ChecklistItem[]): Che
 /** A key of the plugin's own. */
 function pluginKey(proc: Process, { plugin, secrets = [] }: DeviceEntry, name: string): string {
   if (!secrets.includes(name)) {
-    throw new SyscallError(
-      "PERMISSION",
-      `Plugin ${plugin} may read ${secrets.join(", ") || "no keys"}, but not ${JSON.stringify(name)}. List it in the plugin's secrets.`,
-    );
+    const message = `Plugin ${plugin} may read ${secrets.join(", ") || "no keys"}, but not ${JSON.stringify(name)}. List it in the plugin's secrets.`;
+    throw new SyscallError("PERMISSION", message);
   }
   const key = proc.spec.opts.pluginKeys?.[name];
   if (key !== undefined) return key;
-  throw new SyscallError(
-    "UNAVAILABLE",
-    `${name} is not set. Write ${name}=… into ~/.config/rnix/env (chmod 600), then try again.`,
-  );
+  const message = `${name} is not set. Write ${name}=… into ~/.config/rnix/env (chmod 600), then try again.`;
+  throw new SyscallError("UNAVAILABLE", message);
 }
 
 /** Returns the process's tools, for the driver that is answering as its model. */
 function servedTo(proc: Process, entry: DeviceEntry): ServedTools {
   if (proc.model.provider.device !== entry.path) {
-    throw new SyscallError(
-      "PERMISSION",
-      `Plugin ${entry.plugin} asked for the process's tools, but ${entry.path} is not the process's model.`,
-    );
+    const message = `Plugin ${entry.plugin} asked for the process's tools, but ${entry.path} is not the process's model.`;
+    throw new SyscallError("PERMISSION", message);
   }
   if (proc.model.served) return proc.model.served;
-  throw new SyscallError(
-    "CLOSED",
-    `The model of process ${proc.pid} is not answering a request, so it can call no tools.`,
-  );
+  const message = `The model of process ${proc.pid} is not answering a request, so it can call no tools.`;
+  throw new SyscallError("CLOSED", message);
 }
 
 function callOf(proc: Process, as: Extract<OpenAs, { kind: "tool" }>): NonNullable<OpenContext["call"]> {

@@ -58,10 +58,8 @@ export class Worktrees implements AgentWorktrees {
     const root = await rootOf(project.dir);
     const repository = root === null ? null : await openRepository(root);
     if (repository === null) {
-      throw new SyscallError(
-        "INVALID",
-        `A worktree needs a git repository, and ${project.dir} lies in none. Leave worktree out.`,
-      );
+      const message = `A worktree needs a git repository, and ${project.dir} lies in none. Leave worktree out.`;
+      throw new SyscallError("INVALID", message);
     }
     try {
       const { tree, own, begun } = await this.#begin(uuid, repository);
@@ -178,11 +176,10 @@ export class Worktrees implements AgentWorktrees {
       const names = namesIn((await apply(["--numstat", "-z"])).output.toString());
       const isIn = (file: string) => (name: string) => isWithin(file, join(repository.root, name));
       const unknown = query.files.find((file) => !names.some(isIn(file)));
-      if (unknown !== undefined)
-        throw new SyscallError(
-          "NOT_FOUND",
-          `The run has not changed ${unknown}. It changed: ${names.join(", ")}.`,
-        );
+      if (unknown !== undefined) {
+        const message = `The run has not changed ${unknown}. It changed: ${names.join(", ")}.`;
+        throw new SyscallError("NOT_FOUND", message);
+      }
       const chosen = names.filter(
         (name) => query.files.length === 0 || query.files.some((file) => isIn(file)(name)),
       );
@@ -208,10 +205,9 @@ export class Worktrees implements AgentWorktrees {
   async patch(recordDir: string): Promise<Buffer> {
     const file = join(recordDir, WORKTREE_PATCH);
     if (existsSync(file)) return Buffer.from(await readRegular(file, MAX_PATCH_BYTES));
-    throw new SyscallError(
-      "NOT_FOUND",
-      "The record has no changes of a worktree: the run had none, or it has not ended. Wait for its end.",
-    );
+    const message =
+      "The record has no changes of a worktree: the run had none, or it has not ended. Wait for its end.";
+    throw new SyscallError("NOT_FOUND", message);
   }
 
   #places(uuid: string): { tree: string; own: string } {
@@ -241,10 +237,8 @@ export class Worktrees implements AgentWorktrees {
       exec: (request) => children.exec({ uuid: OWNER, spillDir: scratch, clock }, request),
     });
     if (git !== null) return git;
-    throw new SyscallError(
-      "UNAVAILABLE",
-      "A worktree needs the program git on the PATH, outside of the project.",
-    );
+    const message = "A worktree needs the program git on the PATH, outside of the project.";
+    throw new SyscallError("UNAVAILABLE", message);
   }
 }
 

@@ -80,8 +80,6 @@ function refusalOutside(parent: Process, path: string, closed: readonly GuardedF
 }
 
 function lacking({ pid, uuid }: Process, what: string, right: string, refusal: string): SyscallError {
-  return new SyscallError(
-    "PERMISSION",
-    `Process ${pid} (${uuid}) may not ${what}: it needs the right ${right} itself. ${refusal}`,
-  );
+  const message = `Process ${pid} (${uuid}) may not ${what}: it needs the right ${right} itself. ${refusal}`;
+  return new SyscallError("PERMISSION", message);
 }

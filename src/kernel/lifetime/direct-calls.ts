@@ -115,10 +115,8 @@ export class DirectCalls {
     const proc = this.#open.keys().find((one) => one.uuid === uuid) ?? this.#parts.table.getByUuid(uuid);
     const open = this.#ofRuns.get(proc) ?? 0;
     if (open >= MAX_OPEN) {
-      throw new SyscallError(
-        "EXHAUSTED",
-        `${MAX_OPEN} calls of this run's programs are open. Wait for some of them.`,
-      );
+      const message = `${MAX_OPEN} calls of this run's programs are open. Wait for some of them.`;
+      throw new SyscallError("EXHAUSTED", message);
     }
     this.#ofRuns.set(proc, open + 1);
     try {
@@ -200,10 +198,8 @@ export class DirectCalls {
     const target = toolNamed(proc, name);
     if (!target) throw noSuchTool(proc, name);
     if (target.entry.layer === "kernel") {
-      throw new SyscallError(
-        "INVALID",
-        `${name} acts on the run whose model calls it: only a model can call it.`,
-      );
+      const message = `${name} acts on the run whose model calls it: only a model can call it.`;
+      throw new SyscallError("INVALID", message);
     }
     const made: ToolCall = { id: this.#parts.uuid(), name, input };
     const path = devicePath(target, made);
@@ -285,16 +281,12 @@ interface Prepared {
 function refuseOwn(proc: Process, path: string): void {
   const { entry } = proc.spec.namespace.resolve(path);
   if (entry.device.provider) {
-    throw new SyscallError(
-      "INVALID",
-      `${entry.path} is a model: a run calls it in its steps, and no program does. Ask it by a run of its own: rnix spawn "…".`,
-    );
+    const message = `${entry.path} is a model: a run calls it in its steps, and no program does. Ask it by a run of its own: rnix spawn "…".`;
+    throw new SyscallError("INVALID", message);
   }
   if (entry.path.startsWith("/dev/kernel/")) {
-    throw new SyscallError(
-      "INVALID",
-      `${entry.path} acts on the run whose model calls it: only a model can call it.`,
-    );
+    const message = `${entry.path} acts on the run whose model calls it: only a model can call it.`;
+    throw new SyscallError("INVALID", message);
   }
 }
 
@@ -303,10 +295,8 @@ function noSuchTool(proc: Process, name: string): SyscallError {
     .filter(({ entry }) => entry.layer !== "kernel")
     .map(({ tool }) => tool.name);
   const near = nearestName(name, names);
-  return new SyscallError(
-    "NOT_FOUND",
-    `There is no tool ${JSON.stringify(name)} here${near === undefined ? "." : `; did you mean ${near}?`} Tools: ${names.join(", ") || "none"}.`,
-  );
+  const message = `There is no tool ${JSON.stringify(name)} here${near === undefined ? "." : `; did you mean ${near}?`} Tools: ${names.join(", ") || "none"}.`;
+  return new SyscallError("NOT_FOUND", message);
 }
 
 function removeIfEmpty(folder: string): void {
@@ -365,8 +355,6 @@ async function readAll(
 }
 
 function mixed(fd: number): SyscallError {
-  return new SyscallError(
-    "DRIVER",
-    `The driver of FD ${fd} answered with text and with bytes. Expected one of them.`,
-  );
+  const message = `The driver of FD ${fd} answered with text and with bytes. Expected one of them.`;
+  return new SyscallError("DRIVER", message);
 }

@@ -250,10 +250,8 @@ export class ProcessBuilder {
     if (!opts.parentPid) return undefined;
     const parent = this.#parts.table.find(opts.parentPid);
     if (!parent || !takesChildren(parent)) {
-      throw new SyscallError(
-        "NOT_FOUND",
-        `The parent process ${opts.parentPid} does not exist or has ended.`,
-      );
+      const message = `The parent process ${opts.parentPid} does not exist or has ended.`;
+      throw new SyscallError("NOT_FOUND", message);
     }
     return parent;
   }

@@ -67,35 +67,29 @@ export class ScheduledWakes {
   #requireStepCall(proc: Process, callId: string): void {
     if (this.#parts.drain.isActive(proc, callId) && !proc.model.served) {
       if (proc.spec.wakes) return;
-      throw new SyscallError(
-        "UNAVAILABLE",
-        "Wake: this run has no daemon that could resume it (--no-daemon). Wait within a command, such as `sleep 60`, or end your work and say when to continue it.",
-      );
+      const reason =
+        "Wake: this run has no daemon that could resume it (--no-daemon). Wait within a command, such as `sleep 60`, or end your work and say when to continue it.";
+      throw new SyscallError("UNAVAILABLE", reason);
     }
-    throw new SyscallError(
-      "UNAVAILABLE",
-      "Wake: expected a tool call of a run's own step. A program that acts as the model, and a program of a run, wait by themselves.",
-    );
+    const reason =
+      "Wake: expected a tool call of a run's own step. A program that acts as the model, and a program of a run, wait by themselves.";
+    throw new SyscallError("UNAVAILABLE", reason);
   }
 
   #requireWake(proc: Process, { at_ms, on }: WakeRequest): OwnWake {
     const { budget, opts } = proc.spec;
     const maxSteps = budget.limits.steps;
     if (maxSteps !== null && proc.run.step >= maxSteps) {
-      throw new SyscallError(
-        "EXHAUSTED",
-        `Wake: this is step ${proc.run.step} of at most ${maxSteps}, so nothing could be done after the wait. Give your answer now.`,
-      );
+      const message = `Wake: this is step ${proc.run.step} of at most ${maxSteps}, so nothing could be done after the wait. Give your answer now.`;
+      throw new SyscallError("EXHAUSTED", message);
     }
     const now = this.#parts.clock.now();
     const max = opts.limits.wake_wait;
     if (at_ms !== undefined && at_ms <= now)
       throw new SyscallError("INVALID", `Wake: expected a time after now, ${rfc(now)}, got ${rfc(at_ms)}.`);
     if (at_ms !== undefined && at_ms - now > max) {
-      throw new SyscallError(
-        "INVALID",
-        `Wake: expected a wait of at most ${formatDuration(max)} (wake_wait), got ${formatDuration(at_ms - now)}. Now it is ${rfc(now)}.`,
-      );
+      const text = `Wake: expected a wait of at most ${formatDuration(max)} (wake_wait), got ${formatDuration(at_ms - now)}. Now it is ${rfc(now)}.`;
+      throw new SyscallError("INVALID", text);
     }
     const until_ms = at_ms ?? now + max;
     if (on === "unit") return { on, ids: this.#requireUnits(proc), until_ms };

@@ -36,10 +36,8 @@ export function requireFolders(wanted: readonly string[], parent: Process): void
     .map(realOrSame);
   const outside = wanted.find((dir) => !folders.some((folder) => isWithin(folder, realOrSame(dir))));
   if (outside !== undefined) {
-    throw new SyscallError(
-      "PERMISSION",
-      `${outside} is outside the folders of process ${parent.pid} (${foldersOf(parent).join(", ")}). A child can't use more than its parent.`,
-    );
+    const message = `${outside} is outside the folders of process ${parent.pid} (${foldersOf(parent).join(", ")}). A child can't use more than its parent.`;
+    throw new SyscallError("PERMISSION", message);
   }
 }
 
@@ -143,10 +141,8 @@ function smallerOf(parent: unknown, own: unknown): unknown {
 export function requirePrice(limits: BudgetLimits, { provider }: SpawnOpts, above: TreeBudget): void {
   if (!provider || provider.price || provider.plays) return;
   if (limits.cost === null && !above.limited("cost")) return;
-  throw new SyscallError(
-    "INVALID",
-    `A cost limit (--max-cost, max_cost, cost_per_day) requires a known price, and the price of ${provider.model}${addressOf(provider)} is not known. Write price: {input, output} in USD per million tokens under providers: ${provider.name}: models: "${provider.model}" into ~/.config/rnix/providers.yaml, or limit the tokens instead (--budget).`,
-  );
+  const message = `A cost limit (--max-cost, max_cost, cost_per_day) requires a known price, and the price of ${provider.model}${addressOf(provider)} is not known. Write price: {input, output} in USD per million tokens under providers: ${provider.name}: models: "${provider.model}" into ~/.config/rnix/providers.yaml, or limit the tokens instead (--budget).`;
+  throw new SyscallError("INVALID", message);
 }
 
 /** Known prices are those of the provider's own address. */

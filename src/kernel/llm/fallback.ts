@@ -185,10 +185,8 @@ export async function fitToModel(files: FileSystem, proc: Process): Promise<void
   const { device } = proc.model.provider;
   const facts = await files.facts(proc, proc.model.fd);
   if (proc.conversation.images.length > 0 && facts.images !== true) {
-    throw new SyscallError(
-      "INVALID",
-      `The run has images (--add), but ${device} accepts none. Leave them out, or choose another provider.`,
-    );
+    const message = `The run has images (--add), but ${device} accepts none. Leave them out, or choose another provider.`;
+    throw new SyscallError("INVALID", message);
   }
   if (effort === undefined) return;
   if (facts.effort === true) proc.model.effort = effort;

@@ -49,11 +49,10 @@ export class PluginRequests {
     requireModel(proc);
     requireRequest(asked);
     const open = this.#open.get(proc) ?? 0;
-    if (open >= MAX_OPEN)
-      throw new SyscallError(
-        "EXHAUSTED",
-        `${MAX_OPEN} model requests of drivers are open. Wait for some of them.`,
-      );
+    if (open >= MAX_OPEN) {
+      const message = `${MAX_OPEN} model requests of drivers are open. Wait for some of them.`;
+      throw new SyscallError("EXHAUSTED", message);
+    }
     this.#open.set(proc, open + 1);
     try {
       const { content, usage } = await this.#request(proc, callId, requestOf(proc, asked), signal);
@@ -143,16 +142,14 @@ function requireModel({ pid, model, state }: Process): void {
 function requireRequest({ prompt, system = "", max_output }: LlmRequest): void {
   if (prompt.trim() === "") throw new SyscallError("INVALID", "llm: expected a text in prompt.");
   const length = prompt.length + system.length;
-  if (length > MAX_CHARACTERS)
-    throw new SyscallError(
-      "INVALID",
-      `llm: prompt and system have ${length} characters; at most ${MAX_CHARACTERS} are allowed.`,
-    );
-  if (max_output !== undefined && !(Number.isSafeInteger(max_output) && max_output > 0))
-    throw new SyscallError(
-      "INVALID",
-      `llm: expected a whole number above 0 in max_output, got ${max_output}.`,
-    );
+  if (length > MAX_CHARACTERS) {
+    const message = `llm: prompt and system have ${length} characters; at most ${MAX_CHARACTERS} are allowed.`;
+    throw new SyscallError("INVALID", message);
+  }
+  if (max_output !== undefined && !(Number.isSafeInteger(max_output) && max_output > 0)) {
+    const message = `llm: expected a whole number above 0 in max_output, got ${max_output}.`;
+    throw new SyscallError("INVALID", message);
+  }
 }
 
 function requestOf(

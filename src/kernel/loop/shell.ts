@@ -349,8 +349,6 @@ function usage(message: string, code: number): RunOutcome {
 }
 
 function tooLong(what: string): SyscallError {
-  return new SyscallError(
-    "EXHAUSTED",
-    `${what} printed more than ${MAX_OUTPUT} characters, or all together more than ${MAX_TOTAL}: let a program write to a file.`,
-  );
+  const text = `${what} printed more than ${MAX_OUTPUT} characters, or all together more than ${MAX_TOTAL}: let a program write to a file.`;
+  return new SyscallError("EXHAUSTED", text);
 }

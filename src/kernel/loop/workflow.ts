@@ -79,10 +79,8 @@ class Workflow implements ScriptHost {
     const value = await runScript(this.#script, this, proc.signal);
     const text = typeof value === "string" ? value : value === null ? "" : JSON.stringify(value, null, 2);
     if (text.length > MAX_RESULT) {
-      throw new SyscallError(
-        "INVALID",
-        `${this.#script.name}: expected a result of at most ${MAX_RESULT} characters, got ${text.length}.`,
-      );
+      const why = `${this.#script.name}: expected a result of at most ${MAX_RESULT} characters, got ${text.length}.`;
+      throw new SyscallError("INVALID", why);
     }
     if (typeof value === "object") proc.result.output = value;
     recordStep(proc, this.#ts, text, []);

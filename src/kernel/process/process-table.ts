@@ -47,10 +47,8 @@ export class ProcessTable {
     if (exact) return exact;
     const matches = [...this.#byUuid.values()].filter((proc) => proc.uuid.startsWith(prefix));
     if (matches.length > 1) {
-      throw new SyscallError(
-        "INVALID",
-        `${prefix} begins the UUID of ${matches.length} processes. Give more of it.`,
-      );
+      const message = `${prefix} begins the UUID of ${matches.length} processes. Give more of it.`;
+      throw new SyscallError("INVALID", message);
     }
     return matches[0];
   }

@@ -281,10 +281,8 @@ function requireOwnRecord(info: ProcInfo, meta: { foreign?: true }, lost: Damage
 function requireConversation(uuid: string, steps: readonly StepRecord[]): void {
   const speaks = steps.find(({ messages }) => messages.some(({ role }) => role === "system"));
   if (!speaks) return;
-  throw new SyscallError(
-    "INVALID",
-    `Step ${speaks.step} of run ${uuid} holds a message of the system, which no conversation of an agent has: it can't be adopted.`,
-  );
+  const text = `Step ${speaks.step} of run ${uuid} holds a message of the system, which no conversation of an agent has: it can't be adopted.`;
+  throw new SyscallError("INVALID", text);
 }
 
 function upTo(
@@ -297,15 +295,11 @@ function upTo(
     return recorded.filter((record) => record.step <= step);
   const last = recorded.at(-1)?.step;
   const there = last === undefined ? "it has none yet" : `there are steps 1 to ${last}`;
-  throw new SyscallError(
-    "INVALID",
-    `Run ${uuid} has no step ${step} to fork from: ${there}. \`rnix steps ${uuid}\` lists them.`,
-  );
+  const text = `Run ${uuid} has no step ${step} to fork from: ${there}. \`rnix steps ${uuid}\` lists them.`;
+  throw new SyscallError("INVALID", text);
 }
 
 function unreadable(uuid: string): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `Run ${uuid} can't be resumed: its process-meta.json, with the prompt head and the checks, is missing or of an older rnix. Start a new run: rnix spawn.`,
-  );
+  const text = `Run ${uuid} can't be resumed: its process-meta.json, with the prompt head and the checks, is missing or of an older rnix. Start a new run: rnix spawn.`;
+  return new SyscallError("INVALID", text);
 }

@@ -74,10 +74,8 @@ export class SuspendedRuns {
       if (!ask) throw notAsking(uuid, id);
       if (ask.answers) {
         const by = ask.answered_by ? ` (${ask.answered_by})` : "";
-        throw new SyscallError(
-          "CLOSED",
-          `Question ${id} was answered already${by}, and the first answer counts.`,
-        );
+        const message = `Question ${id} was answered already${by}, and the first answer counts.`;
+        throw new SyscallError("CLOSED", message);
       }
       checkAnswers(ask, answers);
       return { asks: info.asks.map((one) => (one === ask ? { ...one, answers, answered_by: via } : one)) };
@@ -169,10 +167,8 @@ export interface GivenAnswer {
 }
 
 function notAsking(uuid: string, id: string): SyscallError {
-  return new SyscallError(
-    "NOT_FOUND",
-    `Run ${uuid} does not wait for question ${id}. \`rnix asks\` lists the open ones.`,
-  );
+  const message = `Run ${uuid} does not wait for question ${id}. \`rnix asks\` lists the open ones.`;
+  return new SyscallError("NOT_FOUND", message);
 }
 
 function asEnded(info: ProcInfo, { code, reason, error }: ExitStatus): ProcInfo {

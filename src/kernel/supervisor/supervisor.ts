@@ -422,10 +422,8 @@ function startError(supervisor: string, child: string, thrown: unknown): Syscall
 }
 
 function tooManyError(pid: PID, { name, intensity, periodMs }: SupervisorSpec): SyscallError {
-  return new SyscallError(
-    "EXHAUSTED",
-    `Supervisor ${name} gave up: its children needed more than ${intensity} restarts within ${periodMs / 1000} s. \`rnix strace ${pid}\` shows how they ended.`,
-  );
+  const message = `Supervisor ${name} gave up: its children needed more than ${intensity} restarts within ${periodMs / 1000} s. \`rnix strace ${pid}\` shows how they ended.`;
+  return new SyscallError("EXHAUSTED", message);
 }
 
 function endingError(pid: PID): SyscallError {
@@ -433,15 +431,11 @@ function endingError(pid: PID): SyscallError {
 }
 
 function pausedError(pid: PID): SyscallError {
-  return new SyscallError(
-    "UNAVAILABLE",
-    `Supervisor ${pid} is paused and starts nothing. Continue it first: \`rnix continue ${pid}\`.`,
-  );
+  const message = `Supervisor ${pid} is paused and starts nothing. Continue it first: \`rnix continue ${pid}\`.`;
+  return new SyscallError("UNAVAILABLE", message);
 }
 
 function unknownChildError(pid: PID, id: string, known: readonly string[]): SyscallError {
-  return new SyscallError(
-    "NOT_FOUND",
-    `Supervisor ${pid} has no child ${id}. Its children are: ${known.join(", ")}.`,
-  );
+  const message = `Supervisor ${pid} has no child ${id}. Its children are: ${known.join(", ")}.`;
+  return new SyscallError("NOT_FOUND", message);
 }

@@ -408,10 +408,8 @@ export class Units implements ResourceHolder {
     const owned = this.#of(proc);
     const live = (owned?.state.len() ?? 0) + (owned?.starting ?? 0);
     if (most === null || live < most) return;
-    throw new SyscallError(
-      "EXHAUSTED",
-      `Process ${proc.pid} has ${live} live units, and the limit is ${most} (live_units). Stop one with DaemonStop, or wait for the end of one.`,
-    );
+    const message = `Process ${proc.pid} has ${live} live units, and the limit is ${most} (live_units). Stop one with DaemonStop, or wait for the end of one.`;
+    throw new SyscallError("EXHAUSTED", message);
   }
 
   #ownedBy(proc: Process): Owned {

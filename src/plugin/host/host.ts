@@ -281,18 +281,14 @@ function short(digest: string): string {
 function pluginSettings({ name, configSchema }: Plugin, part: unknown): unknown {
   if (!configSchema) {
     if (part === undefined) return undefined;
-    throw new SyscallError(
-      "INVALID",
-      `config.yaml has settings for plugin ${name}, which takes none. Remove plugins.${name}.`,
-    );
+    const message = `config.yaml has settings for plugin ${name}, which takes none. Remove plugins.${name}.`;
+    throw new SyscallError("INVALID", message);
   }
   const parsed = typeOf(configSchema).safeParse(part ?? {});
   if (parsed.success) return parsed.data;
   const issues = parsed.error.issues.map((issue) => ({ ...issue, path: ["plugins", name, ...issue.path] }));
-  throw new SyscallError(
-    "INVALID",
-    `The settings of plugin ${name} in config.yaml do not fit its schema. ${issueText({ issues })}.`,
-  );
+  const message = `The settings of plugin ${name} in config.yaml do not fit its schema. ${issueText({ issues })}.`;
+  throw new SyscallError("INVALID", message);
 }
 
 /** The settings of a stock plugin for which nothing is set. Its schema is known to be right, and zod takes long to read it. */

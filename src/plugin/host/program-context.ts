@@ -108,11 +108,10 @@ export class HostServices {
     call: Extract<ServiceCall, { m: M }>,
     what: string,
   ): Promise<Answer<ServiceAnswers, M>> {
-    if (this.#calls.size >= MAX_CALLS)
-      throw new SyscallError(
-        "EXHAUSTED",
-        `${MAX_CALLS} service calls are open. Wait for some of them first.`,
-      );
+    if (this.#calls.size >= MAX_CALLS) {
+      const text = `${MAX_CALLS} service calls are open. Wait for some of them first.`;
+      throw new SyscallError("EXHAUSTED", text);
+    }
     const { id, answer } = this.#calls.begin<M>();
     try {
       this.#post({ t: "call", id, file, call });

@@ -149,10 +149,8 @@ interface Judged {
 export function judge(name: string, drawn: unknown): Judged {
   const found = z.looseObject({ default: z.looseObject({}) }).safeParse(drawn);
   if (!found.success) {
-    throw new SyscallError(
-      "INVALID",
-      `Plugin ${name} has no plugin as its default export. Expected \`export default defineTool({ … })\`, or \`export default definePlugin({ name: "${name}", … })\`, both from "rnix/plugin".`,
-    );
+    const message = `Plugin ${name} has no plugin as its default export. Expected \`export default defineTool({ … })\`, or \`export default definePlugin({ name: "${name}", … })\`, both from "rnix/plugin".`;
+    throw new SyscallError("INVALID", message);
   }
   const parsed = Shape.safeParse(found.data.default);
   if (!parsed.success) throw invalid(name, parsed.error.issues.map(issueText));
