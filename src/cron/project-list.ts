@@ -53,7 +53,8 @@ export class ProjectList {
 
   /** Adds the project in place of an earlier one with its data folder. */
   async add(project: JobProject): Promise<void> {
-    if (isListed(project, await this.read())) return;
+    const { dir, dataDir } = project;
+    if ((await this.read()).some((one) => one.dataDir === dataDir && one.dir === dir)) return;
     makeFolder(dirname(this.#path), this.#fs);
     const lock = await this.#ports.lock(`${this.#path}.lock`);
     try {
@@ -66,8 +67,4 @@ export class ProjectList {
       lock.release();
     }
   }
-}
-
-function isListed({ dir, dataDir }: JobProject, all: readonly JobProject[]): boolean {
-  return all.some((one) => one.dataDir === dataDir && one.dir === dir);
 }

@@ -68,7 +68,13 @@ export class Scheduler {
       ...{ project, ledger, timetables: this.#timetables },
       job: (id) => this.#byId.get(id),
       jobs: () => this.#list.jobs,
-      change: (id, change) => this.#change(id, change),
+      change: async (id, change) => {
+        await jobs.change((list) => {
+          const job = list.jobs.find((one) => one.id === id);
+          if (job) change(job);
+        });
+        await this.#readJobs();
+      },
       look: () => this.look(),
     };
     this.#review = new JobReview(shared);
@@ -134,10 +140,14 @@ export class Scheduler {
    * for an event when too many of the job wait.
    */
   async accept(job: StoredJob, more: Partial<LedgerRow>): Promise<LedgerRow | null> {
-    if (!this.isReady) throw notHere(this.project);
+    if (!this.isReady) {
+      const message = `Another daemon runs the schedules of ${this.project.dir}, or they are still being read. Try again in a moment.`;
+      throw new SyscallError("UNAVAILABLE", message);
+    }
     if (more.cause !== undefined && this.ledger.hasCause(job.id, more.cause)) return null;
     const waiting = this.ledger.open(job.id).filter(({ state, attempt }) => state === "due" && attempt === 1);
-    if (more.cause !== undefined && waiting.length >= MAX_QUEUED) throw tooMany(job);
+    if (more.cause !== undefined && waiting.length >= MAX_QUEUED)
+      throw new SyscallError("EXHAUSTED", `${MAX_QUEUED} events of the job ${job.name} wait for their runs.`);
     const row = dueRow(job, this.ledger.freeInstant(job.id, this.#ports.clock.now()), more);
     await this.ledger.write(row);
     this.look();
@@ -270,14 +280,6 @@ export class Scheduler {
     await this.ledger.write(...waitAgain(this.ledger.all(), now, countOf));
   }
 
-  async #change(id: string, change: (job: StoredJob) => void): Promise<void> {
-    await this.#jobs.change((list) => {
-      const job = list.jobs.find((one) => one.id === id);
-      if (job) change(job);
-    });
-    await this.#readJobs();
-  }
-
   async #readJobs(): Promise<void> {
     const list = await this.#jobs.read();
     if (list === this.#list) return;
@@ -309,13 +311,4 @@ export class Scheduler {
     const wait = Math.min(Math.max(0, next - now), maxWaitMs);
     this.#timer = clock.timer(wait, () => this.look());
   }
-}
-
-function tooMany({ name }: StoredJob): SyscallError {
-  return new SyscallError("EXHAUSTED", `${MAX_QUEUED} events of the job ${name} wait for their runs.`);
-}
-
-function notHere({ dir }: JobProject): SyscallError {
-  const message = `Another daemon runs the schedules of ${dir}, or they are still being read. Try again in a moment.`;
-  return new SyscallError("UNAVAILABLE", message);
 }

@@ -60,7 +60,7 @@ function every(text: string, createdAt: number): Timetable {
 function expression(text: string, zone: string): Timetable {
   requireZone(zone);
   const pattern = text.trim().replace(/\s+/g, " ");
-  if (pattern.toLowerCase() === "@reboot") throw noReboot();
+  if (pattern.toLowerCase() === "@reboot") throw new SyscallError("INVALID", NO_REBOOT);
   let cron: Cron;
   try {
     cron = new Cron(pattern, {
@@ -81,14 +81,10 @@ function expression(text: string, zone: string): Timetable {
   return { next, warnings: warningsOf(pattern) };
 }
 
+const NO_REBOOT =
+  'A job can\'t run "@reboot": no instant is due. Use a supervisor in init.yaml, which starts with the daemon.';
 const FORMS =
   'Expected five fields ("0 3 * * 1-5": minute, hour, day of month, month, day of week), six with seconds first, @hourly, @daily, @weekly, @monthly, @yearly or "@every 15m".';
-
-function noReboot(): SyscallError {
-  const message =
-    'A job can\'t run "@reboot": no instant is due. Use a supervisor in init.yaml, which starts with the daemon.';
-  return new SyscallError("INVALID", message);
-}
 
 function reasonOf(cause: unknown, pattern: string): string {
   const fields = pattern.split(" ").length;

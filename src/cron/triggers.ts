@@ -27,7 +27,8 @@ export class Triggers {
 
   /** Adapts to the jobs as they are now. A source that can't be opened is logged, and tried again at the next change. */
   update(jobs: readonly StoredJob[]): void {
-    const wanted = new Map(jobs.filter(waitsForEvents).map((job) => [job.id, job]));
+    const waiting = jobs.filter((job) => isScheduled(job) && EVENTS.some((name) => name in job.trigger));
+    const wanted = new Map(waiting.map((job) => [job.id, job]));
     for (const [id, { key, source }] of this.#open) {
       const job = wanted.get(id);
       if (job && keyOf(job) === key) continue;
@@ -68,10 +69,6 @@ export class Triggers {
 }
 
 const EVENTS = ["on_change", "on_idle", "on_hook"];
-
-function waitsForEvents(job: StoredJob): boolean {
-  return isScheduled(job) && EVENTS.some((name) => name in job.trigger);
-}
 
 function keyOf({ trigger, name }: StoredJob): string {
   return JSON.stringify([name, trigger]);

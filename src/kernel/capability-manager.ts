@@ -60,7 +60,12 @@ export class CapabilityManager {
       { rules: [...texts], ...(folders.length > 0 && { folders }) },
       by,
       (proc, rules) => {
-        if (folders.length > 0) this.#checkRoot(proc);
+        // A folder is opened to a whole tree, because no process has more than its parent.
+        const [root] = this.#above(proc);
+        if (folders.length > 0 && root) {
+          const message = `PID ${proc.pid} is below PID ${root.pid}, and no process has more folders than its parent. Open it there: rnix allow ${root.pid} --add FOLDER`;
+          throw new SyscallError("PERMISSION", message);
+        }
         if (by) this.#checkGrantor(by, proc, rules);
         this.#checkAbove(proc, rules);
         const lift = this.#parts.table.parent(proc) === undefined;
@@ -139,7 +144,8 @@ export class CapabilityManager {
     const { rights, closed } = this.#parts.debug.callNow(by, pid, syscall, { pid, ...args }, () => {
       const proc = this.#live(pid);
       const done = this.#apply(proc, plan(proc, proc.permissions.rules(args.rules)), by);
-      return { rights: rightsOf(proc.permissions), closed: done };
+      const rights = { allowed: proc.permissions.allowedTools(), denied: proc.permissions.deniedTools() };
+      return { rights, closed: done };
     });
     await closed;
     return rights;
@@ -156,14 +162,6 @@ export class CapabilityManager {
   /** Its live ancestors, the oldest first. */
   #above(proc: Process): Process[] {
     return this.#parts.table.ancestry(proc).slice(1).reverse();
-  }
-
-  /** A folder is opened to a whole tree, because no process has more than its parent. */
-  #checkRoot(proc: Process): void {
-    const [root] = this.#above(proc);
-    if (root === undefined) return;
-    const message = `PID ${proc.pid} is below PID ${root.pid}, and no process has more folders than its parent. Open it there: rnix allow ${root.pid} --add FOLDER`;
-    throw new SyscallError("PERMISSION", message);
   }
 
   #checkBelow(by: Process, proc: Process): void {
@@ -244,10 +242,6 @@ export class CapabilityManager {
 
 function isLive(proc: Process): boolean {
   return (proc.state === "created" || proc.state === "running") && !proc.stopped && !proc.ending;
-}
-
-function rightsOf(permissions: Permissions): Rights {
-  return { allowed: permissions.allowedTools(), denied: permissions.deniedTools() };
 }
 
 function nameOf(by: Process | undefined): string {

@@ -70,7 +70,6 @@ export class FileSystem {
         // The call of a tool taints when it has read.
         if (as.kind === "process") this.#taint(proc, entry, path);
         const asked = grant && proc.permissions.asks(grant.call);
-        if (grant && asked) this.#requirePossible(proc, grant);
         if (grant && asked) args.asked = await this.#requireAnswer(proc, grant, asked, signalOf(signal));
         const context = this.#parts.openContexts.make(
           proc,
@@ -187,14 +186,11 @@ export class FileSystem {
       );
   }
 
-  /** What can't be allowed is refused before a person is asked. */
-  #requirePossible(proc: Process, { call }: FileGrant): void {
+  /** Asks a person about the call, if it can be allowed at all. Returns the verdict for the trace. */
+  async #requireAnswer(proc: Process, grant: FileGrant, asked: Asked, signal: AbortSignal): Promise<string> {
+    const { call } = grant;
     const why = proc.permissions.impossible(call, this.#parts.openContexts.guarded(proc));
     if (why !== null) throw new SyscallError("PERMISSION", why, { device: call.path });
-  }
-
-  /** Asks a person about the call. Returns the verdict for the trace. */
-  async #requireAnswer(proc: Process, grant: FileGrant, asked: Asked, signal: AbortSignal): Promise<string> {
     const { verdict, by } = await this.#parts.asks.require(proc, grant, asked, undefined, signal);
     if (grant.withdrawn) throw grant.withdrawn;
     return `${verdict} by ${by}`;

@@ -95,7 +95,9 @@ export class InitManager {
       const { type, name, required } = unit.plan;
       if (required || signal.aborted) {
         await stopAll(units);
-        throw notUp(`The ${required ? "required " : ""}${type} ${name}`, failure.thrown);
+        const what = `The ${required ? "required " : ""}${type} ${name}`;
+        const message = `${what} did not come up: ${messageOf(failure.thrown)}`;
+        throw new SyscallError("UNAVAILABLE", message, { cause: failure.thrown });
       }
       const where = project === null ? "init" : `init ${project}`;
       this.#parts.log("warn", where, `continues without the ${type} ${name}: ${messageOf(failure.thrown)}`);
@@ -106,8 +108,4 @@ export class InitManager {
 
 async function stopAll(units: readonly InitUnit[], status?: ExitStatus): Promise<void> {
   for (const unit of units.toReversed()) await unit.stop(status);
-}
-
-function notUp(what: string, thrown: unknown): SyscallError {
-  return new SyscallError("UNAVAILABLE", `${what} did not come up: ${messageOf(thrown)}`, { cause: thrown });
 }

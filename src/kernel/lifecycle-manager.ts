@@ -128,7 +128,9 @@ export class LifecycleManager {
     { tree = false }: { tree?: boolean } = {},
   ): Promise<number> {
     const end = async (): Promise<number> => {
-      if (signal === SIGPAUSE || signal === SIGRESUME) throw endsNothing(signal);
+      const expected = "SIGTERM, SIGINT or SIGKILL for a suspended run";
+      if (signal === SIGPAUSE || signal === SIGRESUME)
+        throw new SyscallError("INVALID", `Expected ${expected}, got ${signal}.`);
       return (await this.#suspended.end(info, dataDir, killed(signal, false), tree)).ended;
     };
     const args = { uuid: info.uuid, signal, tree };
@@ -179,11 +181,6 @@ interface SuspendOptions {
   wake?: Wake;
   by?: Process;
   now?: boolean;
-}
-
-function endsNothing(signal: Signal): SyscallError {
-  const text = `Expected SIGTERM, SIGINT or SIGKILL for a suspended run, got ${signal}.`;
-  return new SyscallError("INVALID", text);
 }
 
 type LifecycleParts = Agents & { init: Lazy<InitManager> };

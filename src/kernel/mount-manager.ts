@@ -330,15 +330,13 @@ export class MountManager implements ResourceHolder {
   async #unmount(point: MountPoint): Promise<void> {
     const closed = this.#leave(point);
     try {
-      for (const proc of point.table.processes()) await this.#closeFiles(proc, point.path);
+      for (const proc of point.table.processes()) {
+        const there = proc.fds.list().filter(({ path }) => `${path}/`.startsWith(`${point.path}/`));
+        for (const { fd } of there) await this.#parts.files.close(proc, fd);
+      }
     } finally {
       await closed();
     }
-  }
-
-  async #closeFiles(proc: Process, below: string): Promise<void> {
-    const there = proc.fds.list().filter(({ path }) => path === below || path.startsWith(`${below}/`));
-    for (const { fd } of there) await this.#parts.files.close(proc, fd);
   }
 
   /**

@@ -33,7 +33,10 @@ export class ProcGroupManager implements ResourceHolder {
   /** No effect for a member. Fails with NOT_FOUND for an ended process, with EXHAUSTED beyond 64 groups. */
   joinGroup(pid: PID, groupId: PGID, by?: Process): void {
     this.#parts.debug.callNow(by, pid, "JoinGroup", { pid, group: groupId }, () => {
-      if (!NAME.test(groupId)) throw noName(groupId);
+      if (!NAME.test(groupId)) {
+        const message = `Expected a group's name of 1 to 64 letters, digits and ._:- characters, got ${shown(groupId)}.`;
+        throw new SyscallError("INVALID", message);
+      }
       const proc = this.#parts.table.get(pid);
       if (proc.state === "zombie") {
         throw new SyscallError("NOT_FOUND", `Process ${pid} has ended and joins no group.`, { pid });
@@ -109,11 +112,6 @@ export class ProcGroupManager implements ResourceHolder {
     const message = `There is no process group ${shown(groupId)}: it is there while a process is in it.`;
     throw new SyscallError("NOT_FOUND", message);
   }
-}
-
-function noName(groupId: PGID): SyscallError {
-  const message = `Expected a group's name of 1 to 64 letters, digits and ._:- characters, got ${shown(groupId)}.`;
-  return new SyscallError("INVALID", message);
 }
 
 function shown(groupId: PGID): string {

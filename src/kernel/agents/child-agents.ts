@@ -232,7 +232,11 @@ export class ChildAgents {
     const { table, resumer } = this.#parts;
     const runs = this.#parts.runs(parent.spec.opts.project.dataDir);
     const here = table.findByUuid(uuid);
-    if (here && !here.exit) return adopt(parent, here, callId);
+    if (here && !here.exit) {
+      // It was resumed before its parent.
+      if (here.family.joinParent(parent.pid, callId)) parent.family.children.push(here.pid);
+      return here;
+    }
     if (here) await resumer().gone(here);
     const info = await runs.info(uuid);
     if (!info) {
@@ -303,12 +307,6 @@ function takeResult(parent: Process, info: ProcInfo): void {
   const { uuid, tokens_used, cost_usd, steps_used } = info;
   charge(parent, uuid, { tokens: tokens_used, cost: cost_usd, steps: steps_used ?? info.steps });
   parent.childEnded(resultOf(info));
-}
-
-/** The child was resumed before its parent: it becomes the parent's child again. */
-function adopt(parent: Process, child: Process, callId: string): Process {
-  if (child.family.joinParent(parent.pid, callId)) parent.family.children.push(child.pid);
-  return child;
 }
 
 /**

@@ -297,14 +297,11 @@ export class Asks {
     const name = ask.call === null ? "" : `${ask.call.tool ?? "open"} `;
     const what = askedText(ask).replaceAll(/\s+/g, " ").slice(0, 100);
     const reason = `it waits for a person's answer ${ask.id}: ${name}${what}`;
-    const parked = { ...ask, until_ms: Math.max(ask.until_ms ?? 0, this.#parkedUntil(proc)) };
+    const until_ms = this.#parts.clock.now() + proc.spec.opts.limits.question_parked;
+    const parked = { ...ask, until_ms: Math.max(ask.until_ms ?? 0, until_ms) };
     proc.asks.set(ask.id, parked);
     this.#parts.suspend(proc, reason, answerWake(parked));
     this.#parts.asker?.parked(liveAsk(proc, parked));
-  }
-
-  #parkedUntil(proc: Process): number {
-    return this.#parts.clock.now() + proc.spec.opts.limits.question_parked;
   }
 
   /** The last client that could answer has gone: the policy decides. */

@@ -111,7 +111,7 @@ class Drafting {
       // The result of Skill is an instruction that still applies.
       if (!call || content.length <= MIN_CUT_CHARS || call.name === "Skill") continue;
       const what = `${call.name} ${shortenText(JSON.stringify(call.input), 120)}`;
-      const where = this.#isReadOnly(call.name)
+      const where = this.#proc.toolset.shown.get(call.name)?.tool.annotations?.readOnlyHint
         ? "Call it again to see what is there now."
         : await this.#keep(call.name, content);
       cut.push({
@@ -215,10 +215,6 @@ class Drafting {
   #toolsFor({ tools }: ModelRequest): ModelRequest["tools"] {
     const { model, spec } = this.#proc;
     return spec.namespace.resolve(model.provider.device).entry.needs.includes("tools") ? undefined : tools;
-  }
-
-  #isReadOnly(tool: string): boolean {
-    return this.#proc.toolset.shown.get(tool)?.tool.annotations?.readOnlyHint === true;
   }
 
   /** Stores what is cut where the model's tools can read it: they can't read the step's record. */

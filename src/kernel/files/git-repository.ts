@@ -112,9 +112,8 @@ export class Git {
       argv: [this.#program, ...args],
       cwd: root === undefined ? dir : this.#o.dir,
       env: {
-        ...(usersConfiguration
-          ? withUsers(isolatedEnv(dir, root), usersConfiguration)
-          : isolatedEnv(dir, root)),
+        ...isolatedEnv(dir, root),
+        ...(usersConfiguration ?? { GIT_CONFIG_GLOBAL: "/dev/null", XDG_CONFIG_HOME: dir }),
         ...env,
         GIT_DIR: dir,
         PATH: `${dirname(this.#program)}:/usr/bin:/bin`,
@@ -202,10 +201,8 @@ function isolatedEnv(own: string, root: string | undefined): Record<string, stri
   return {
     LC_ALL: "C",
     HOME: own,
-    XDG_CONFIG_HOME: own,
     ...(root !== undefined && { GIT_WORK_TREE: root }),
     GIT_CONFIG_NOSYSTEM: "1",
-    GIT_CONFIG_GLOBAL: "/dev/null",
     GIT_ATTR_NOSYSTEM: "1",
     GIT_LITERAL_PATHSPECS: "1",
     GIT_OPTIONAL_LOCKS: "0",
@@ -214,11 +211,6 @@ function isolatedEnv(own: string, root: string | undefined): Record<string, stri
     GIT_ALLOW_PROTOCOL: "",
     GIT_TERMINAL_PROMPT: "0",
   };
-}
-
-function withUsers(env: Record<string, string>, users: Record<string, string>): Record<string, string> {
-  const { GIT_CONFIG_GLOBAL: _, XDG_CONFIG_HOME: __, ...rest } = env;
-  return { ...rest, ...users };
 }
 
 /** `sparseCheckout` lists files outside of a sparse checkout too. */

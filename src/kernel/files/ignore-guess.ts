@@ -39,11 +39,10 @@ export class IgnoreGuess {
     const last = pattern.slice(pattern.lastIndexOf("/") + 1);
     const special = last.search(/[*?[\\]/);
     if (special < 0) this.#names.add(last);
-    // What a set or an escape stands for is not looked at.
-    else this.#loose.push({ start: last.slice(0, special), end: /[[\\]/.test(last) ? "" : endOf(last) });
+    else {
+      const end = last.slice(Math.max(last.lastIndexOf("*"), last.lastIndexOf("?")) + 1);
+      // What a set or an escape stands for is not looked at.
+      this.#loose.push({ start: last.slice(0, special), end: /[[\\]/.test(last) ? "" : end });
+    }
   }
-}
-
-function endOf(pattern: string): string {
-  return pattern.slice(Math.max(pattern.lastIndexOf("*"), pattern.lastIndexOf("?")) + 1);
 }

@@ -101,7 +101,8 @@ export class OpenContexts {
       checklist: (items) => this.#parts.watchers.checklist(proc, entry.plugin, checkedList(proc, items)),
       changing: (file) => this.#parts.changes.writing(proc, file),
       changed: (file) => {
-        addChangedFile(proc, file);
+        // Relative to the project, so that a receipt is the same on every machine.
+        proc.result.filesChanged.add(innerPath(opts.project.dir, file) ?? file);
         proc.run.filesChanged.add(file);
         this.#parts.changes.written(proc, file);
       },
@@ -391,11 +392,6 @@ function callOf(proc: Process, as: Extract<OpenAs, { kind: "tool" }>): NonNullab
 /** Returns the source of a line in the daemon's log. */
 function sourceOf(proc: Process, entry: DeviceEntry): string {
   return `plugin ${entry.plugin}, PID ${proc.pid}`;
-}
-
-/** Stores a path inside the project relative to it, so that a receipt is the same on every machine. */
-function addChangedFile(proc: Process, file: string): void {
-  proc.result.filesChanged.add(innerPath(proc.spec.opts.project.dir, file) ?? file);
 }
 
 /** The record's folder of the root run of the process's tree. */

@@ -27,7 +27,10 @@ export class OpenFolder {
     let at = new OpenFolder(await open(root, FOLDER), root);
     for (const part of parts) {
       try {
-        if (create) await mkdir(pathOf(at.of(part))).catch(unlessThere);
+        if (create)
+          await mkdir(pathOf(at.of(part))).catch((thrown) => {
+            if (errnoOf(thrown) !== "EEXIST") throw thrown;
+          });
         const handle = await open(pathOf(at.of(part)), FOLDER | constants.O_NOFOLLOW);
         const next = new OpenFolder(handle, join(at.#path, part));
         await at.close();
@@ -58,8 +61,4 @@ export class OpenFolder {
   async close(): Promise<void> {
     await this.#handle.close();
   }
-}
-
-function unlessThere(thrown: unknown): void {
-  if (errnoOf(thrown) !== "EEXIST") throw thrown;
 }

@@ -85,7 +85,9 @@ export class TreeSnapshot {
     const isMoved = older === "elsewhere" || (older === "listed" && !isHere && seen?.state.oid === null);
     const after = seen && isMoved ? { ...seen.state, older: true } : (seen?.state ?? null);
     this.#known.set(path, { version, state: after, entry });
-    const isSame = isEntry(before) ? isIn(before, seen) : sameState(before, after);
+    const isSame = !isEntry(before)
+      ? sameState(before, after)
+      : seen?.state.kind === before.kind && seen.usersName === before.oid && sameMode(seen.state, before);
     return isSame ? undefined : { before, after };
   }
 
@@ -114,9 +116,4 @@ function inodeIn(version: string | undefined): string | undefined {
 
 export function isEntry(state: FileState | IndexEntry | null): state is IndexEntry {
   return state !== null && !("size" in state);
-}
-
-function isIn(entry: IndexEntry, seen: SeenFile | null): boolean {
-  if (seen === null || seen.state.kind !== entry.kind || seen.usersName !== entry.oid) return false;
-  return sameMode(seen.state, entry);
 }

@@ -168,12 +168,16 @@ export class Worktrees implements AgentWorktrees {
     const git = await this.#git(repository.root);
     return git.within({ format: repository.format, root: repository.root }, async (own) => {
       const apply = (args: readonly string[], files: readonly string[] = []) =>
-        own.run([...APPLY, ...args, ...files.map((file) => `--include=${literal(file)}`)], {
-          stdin: patch,
-          timeoutMs: WHOLE_MS,
-          most: MAX_PATCH_BYTES,
-        });
-      const names = namesIn((await apply(["--numstat", "-z"])).output.toString());
+        own.run(
+          [...APPLY, ...args, ...files.map((file) => `--include=${file.replace(/[*?[\\]/g, "\\$&")}`)],
+          {
+            stdin: patch,
+            timeoutMs: WHOLE_MS,
+            most: MAX_PATCH_BYTES,
+          },
+        );
+      const counts = (await apply(["--numstat", "-z"])).output.toString();
+      const names = [...counts.matchAll(/(?:\d+|-)\t(?:\d+|-)\t([^\0]+)\0/g)].map(([, name = ""]) => name);
       const isIn = (file: string) => (name: string) => isWithin(file, join(repository.root, name));
       const unknown = query.files.find((file) => !names.some(isIn(file)));
       if (unknown !== undefined) {
@@ -273,14 +277,4 @@ async function headOf({ gitDir, commonDir }: Repository): Promise<string | null>
       ?.split(" ")[0];
   const commit = loose ?? (await packed()) ?? "";
   return /^[0-9a-f]{40,64}$/.test(commit) ? commit : null;
-}
-
-/** The names of `apply --numstat -z`. */
-function namesIn(output: string): string[] {
-  return [...output.matchAll(/(?:\d+|-)\t(?:\d+|-)\t([^\0]+)\0/g)].map(([, name = ""]) => name);
-}
-
-/** A pattern that matches this name only. */
-function literal(name: string): string {
-  return name.replace(/[*?[\\]/g, "\\$&");
 }

@@ -174,8 +174,10 @@ export class ProcessBuilder {
     requirePrice(limits, opts, above);
     const budget = above.child(limits, parent?.elapsedMs ?? 0, saved?.used);
     undo.push(() => budget.close());
-    const record = reopened ?? this.#newRecord(opts, undo);
+    const runs = this.#runs(opts);
+    const record = reopened ?? runs.create(opts.uuid ?? this.#parts.uuid(), opts.limits);
     const { uuid } = record;
+    if (!reopened) undo.push(() => runs.remove(uuid));
     const settled = { ...opts, ...settledOptions(agent, opts, parent) };
     const secrets = new Secrets({
       // The shell of the process may print keys of the parent's environment.
@@ -225,14 +227,6 @@ export class ProcessBuilder {
 
   #runs(opts: SpawnOpts): RunStore {
     return this.#parts.runs(opts.project.dataDir);
-  }
-
-  #newRecord(opts: SpawnOpts, undo: (() => unknown)[]): RunWriter {
-    const uuid = opts.uuid ?? this.#parts.uuid();
-    const runs = this.#runs(opts);
-    const record = runs.create(uuid, opts.limits);
-    undo.push(() => runs.remove(uuid));
-    return record;
   }
 
   /** Shared mounts, then the devices of the plugins, then the kernel's own. */

@@ -53,7 +53,10 @@ export class ProcessOpener {
     undo.push(() => contexts.ctxFree(proc.conversation.id));
     contexts.setSystemPrompt(proc.conversation.id, head);
     if (saved) {
-      if (saved.fork) proc.notices.unshift(forkNotice(saved));
+      if (saved.fork) {
+        const what = saved.fork.adopted ? "a new run with the conversation of the foreign run" : "a fork of";
+        proc.notices.unshift(`${what} ${saved.info.uuid}, continued after its step ${saved.history.step}`);
+      }
       await ctx.restore(proc, saved.history);
       proc.notices.push(...saved.damage);
       if (proc.record.untraced) proc.notices.push(untraced(proc.record.untraced));
@@ -193,9 +196,4 @@ export class ProcessOpener {
 
 function untraced({ message }: SyscallError): string {
   return `events.jsonl of its record: ${message} The run continues without a trace.`;
-}
-
-function forkNotice({ info, fork, history }: SavedRun): string {
-  const what = fork?.adopted ? "a new run with the conversation of the foreign run" : "a fork of";
-  return `${what} ${info.uuid}, continued after its step ${history.step}`;
 }

@@ -127,7 +127,10 @@ export class ProcessRunner {
       countedChildren(proc, units.agents(proc)),
     );
     proc.terminate(earned);
-    this.#trace(proc, earned);
+    // The trace of a run that a limit, a check or an error ended says so at its end (seeds 4.4).
+    const { code, reason, error } = earned;
+    if (error !== undefined && (code === FAILED || code === BUDGET_EXCEEDED))
+      this.#parts.debug.failed(proc, proc, "Exit", { action: reason, code }, error);
     const exit = await this.#record(proc, earned);
     this.#notifyParent(proc, exit);
     await this.#attempt(proc, "callbacks", () => {
@@ -142,12 +145,6 @@ export class ProcessRunner {
   async #conclude(proc: Process, ran: RunOutcome): Promise<RunOutcome> {
     await this.#parts.changes.end(proc);
     return ran.kind !== "broken" && proc.stopped ? { kind: "stopped", status: proc.stopped } : ran;
-  }
-
-  /** The trace of a run that a limit, a check or an error ended says so at its end (seeds 4.4). */
-  #trace(proc: Process, { code, reason, error }: ExitStatus): void {
-    if (error === undefined || (code !== FAILED && code !== BUDGET_EXCEEDED)) return;
-    this.#parts.debug.failed(proc, proc, "Exit", { action: reason, code }, error);
   }
 
   /**

@@ -88,7 +88,8 @@ function steps(ports: ReapPorts, proc: Process): Step[] {
     ["table", () => table.remove(proc)], // 12
     // Channels that were attached since step 4.
     ["channels", () => endChannels(proc)],
-    ["parent", () => leaveParent(ports, proc)],
+    // The list of a long-lived parent stays bounded.
+    ["parent", () => ports.table.find(proc.family.ppid)?.family.remove(proc.pid)],
     ["budget", () => proc.spec.budget.close()],
     ["devices", () => proc.spec.opts.devices.release()],
   ];
@@ -130,9 +131,4 @@ async function endWorktree({ worktrees }: ReapPorts, { uuid, spec, record, exit 
 
 function endChannels(proc: Process): void {
   for (const channel of [...proc.tracers, ...proc.watchers]) channel.end();
-}
-
-/** Keeps the list of a long-lived parent bounded. */
-function leaveParent({ table }: ReapPorts, proc: Process): void {
-  table.find(proc.family.ppid)?.family.remove(proc.pid);
 }

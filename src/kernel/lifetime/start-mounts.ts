@@ -92,7 +92,10 @@ export class StartMounts {
       announcing.cancel();
     }
     const ready = [...announced].filter(({ state }) => state === "ready");
-    return [...(await failuresOf(begun)), ...readyNotice(ready, clock.monotonic() - startedAt)];
+    const notices = await failuresOf(begun);
+    if (ready.length === 0) return notices;
+    const seconds = Math.round((clock.monotonic() - startedAt) / 1_000);
+    return [...notices, `${namesOf(ready)} ready after ${formatDuration(seconds * 1_000)}`];
   }
 
   /** Shows the model the tools that are there. */
@@ -229,11 +232,6 @@ async function failuresOf(begun: readonly Begun[]): Promise<string[]> {
 
 function failureOf({ type, name }: MountRequest, { message }: SyscallError): string {
   return `${type} ${name}: ${message}`;
-}
-
-function readyNotice(ready: readonly Begun[], tookMs: number): string[] {
-  if (ready.length === 0) return [];
-  return [`${namesOf(ready)} ready after ${formatDuration(Math.round(tookMs / 1_000) * 1_000)}`];
 }
 
 function namesOf(begun: readonly Begun[]): string {

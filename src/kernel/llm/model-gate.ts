@@ -175,9 +175,13 @@ export class ModelGate {
     }
     const slot = new SlotLease(limiter, slotRequest, total.signal);
     options.observer.onSlot?.(slot);
-    total.arm(options.totalMs, () => totalTimeout(options.totalMs));
+    const { totalMs, idleMs } = options;
+    total.arm(totalMs, () =>
+      timeoutError(`did not finish its answer within ${totalMs / 1000} s in total`, "model_timeout"),
+    );
     const idle = new IdleTimeout(options.clock, total.signal, options.observer);
-    if (reader.streams) idle.arm(options.idleMs, () => idleTimeout(options.idleMs));
+    if (reader.streams)
+      idle.arm(idleMs, () => timeoutError(`sent nothing for ${idleMs / 1000} s`, "model_idle_timeout"));
     let outcome: CallOutcome = "other";
     try {
       const answer = await reader.read(idle);
@@ -248,14 +252,6 @@ function retriesUsedUp(error: SyscallError, { failures, elapsedMs }: RetrySchedu
     cause: error,
     retryable,
   });
-}
-
-function totalTimeout(ms: number): SyscallError {
-  return timeoutError(`did not finish its answer within ${ms / 1000} s in total`, "model_timeout");
-}
-
-function idleTimeout(ms: number): SyscallError {
-  return timeoutError(`sent nothing for ${ms / 1000} s`, "model_idle_timeout");
 }
 
 function timeoutError(what: string, setting: string): SyscallError {

@@ -56,7 +56,10 @@ export class PluginRequests {
     this.#open.set(proc, open + 1);
     try {
       const { content, usage } = await this.#request(proc, callId, requestOf(proc, asked), signal);
-      return { text: this.#textOf(content, asked.output_schema), usage };
+      if (asked.output_schema === undefined) return { text: content, usage };
+      const read = this.#parts.readOutput(asked.output_schema, content);
+      if ("text" in read) return { text: read.text, usage };
+      throw new SyscallError("DRIVER", `The model's answer does not fit the output_schema: ${read.problem}`);
     } finally {
       const left = (this.#open.get(proc) ?? 1) - 1;
       if (left > 0) this.#open.set(proc, left);
@@ -119,13 +122,6 @@ export class PluginRequests {
       // A failing close is in the trace, and does not change the answer.
       await files.close(proc, fd).catch(() => undefined);
     }
-  }
-
-  #textOf(content: string, schema: object | undefined): string {
-    if (schema === undefined) return content;
-    const read = this.#parts.readOutput(schema, content);
-    if ("text" in read) return read.text;
-    throw new SyscallError("DRIVER", `The model's answer does not fit the output_schema: ${read.problem}`);
   }
 }
 

@@ -105,7 +105,9 @@ export class Checks {
     const more = left === 1 ? "1 attempt is left" : `${left} attempts are left`;
     const why = checkFailure(failed);
     watchers.notice(proc, `${why}; the model is shown its output, and ${more}`);
-    const text = `You finished, but ${why}. ${outputOf(failed)}\nFix the cause, then finish again: all checks then run again, and ${more}.`;
+    const output = failed.output?.trim() ?? "";
+    const shown = output === "" ? "It printed nothing." : `The end of its output:\n${output}`;
+    const text = `You finished, but ${why}. ${shown}\nFix the cause, then finish again: all checks then run again, and ${more}.`;
     const ts = new Date(clock.now()).toISOString();
     try {
       await inboxes.put(proc, { kind: "notice", ts, source: "checks", text, checks });
@@ -120,8 +122,4 @@ export class Checks {
 /** Read again after each wait. */
 function stopOf({ stopped }: Process): Process["stopped"] {
   return stopped;
-}
-
-function outputOf({ output = "" }: CheckResult): string {
-  return output.trim() === "" ? "It printed nothing." : `The end of its output:\n${output.trim()}`;
 }

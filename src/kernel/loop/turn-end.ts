@@ -310,7 +310,10 @@ export class FinalAnswer {
       return { kind: "finished" };
     }
     const { problem } = reading;
-    if (proc.run.corrections >= MAX_CORRECTIONS) return unfit(problem);
+    if (proc.run.corrections >= MAX_CORRECTIONS) {
+      const message = `The agent finished, but its answer does not fit the output schema, also after ${MAX_CORRECTIONS} corrections: ${problem}.`;
+      return { kind: "broken", reason: "check_failed", error: new SyscallError("INVALID", message) };
+    }
     proc.run.corrections++;
     proc.run.completion = null;
     const again = `correction ${proc.run.corrections} of ${MAX_CORRECTIONS}`;
@@ -329,9 +332,4 @@ export class FinalAnswer {
     if (this.#last?.answer !== answer) this.#last = { answer, reading: this.#schema.read(answer) };
     return this.#last.reading;
   }
-}
-
-function unfit(problem: string): RunOutcome {
-  const message = `The agent finished, but its answer does not fit the output schema, also after ${MAX_CORRECTIONS} corrections: ${problem}.`;
-  return { kind: "broken", reason: "check_failed", error: new SyscallError("INVALID", message) };
 }

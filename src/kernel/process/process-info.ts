@@ -71,7 +71,10 @@ export function procInfoOf(proc: Process): ProcInfo {
     earlier_pids: earlierPids(spec.progress?.before),
     crashes: spec.progress?.before?.crashes ?? null,
     error: exit?.error ? { code: exit.error.code, message: exit.error.message } : null,
-    notices: noticesOf(proc),
+    // Also of earlier processes of the run; the latest if there are many.
+    notices: [...new Set([...(proc.spec.progress?.before?.notices ?? []), ...proc.notices])].slice(
+      -NOTICES_KEPT,
+    ),
     checks: proc.result.checks,
     tool_calls: proc.run.toolCalls,
     acted: proc.run.acted,
@@ -107,11 +110,6 @@ export function identityOf({ pid, uuid, spec: { kind, agent, opts } }: Process):
 /** Parallel children end in any order. A UUID begins with the time of the spawn. */
 function inSpawnOrder(children: ChildResult[]): ChildResult[] {
   return children.sort((a, b) => (a.uuid < b.uuid ? -1 : 1));
-}
-
-/** The notices of this process and of earlier processes of the run, without duplicates; the latest if there are many. */
-function noticesOf({ spec, notices }: Process): string[] {
-  return [...new Set([...(spec.progress?.before?.notices ?? []), ...notices])].slice(-NOTICES_KEPT);
 }
 
 const NOTICES_KEPT = 50;

@@ -120,7 +120,11 @@ export async function readSavedRun(
       usage: isCutOff ? state.usage : info.usage,
       completion: completionOf(settled),
       turnOver: info.chat && !openStep && (state.last === null || wasInterrupted(state)),
-      corrections: hasEnded(info) || isAskedAnew(inbox.unread) ? 0 : (state.so_far?.corrections ?? 0),
+      // The model's answer to a message that the user has sent since was not corrected yet.
+      corrections:
+        hasEnded(info) || inbox.unread.some(({ kind }) => kind === "input")
+          ? 0
+          : (state.so_far?.corrections ?? 0),
       checks: hasEnded(info) ? [] : checksOf(info, inbox.unread),
       children: childrenOf([...info.children, ...(isCutOff ? state.children : [])]),
       counted: isCutOff ? [] : info.children,
@@ -232,11 +236,6 @@ function checksOf({ checks }: ProcInfo, unread: readonly InboxEntry[]): CheckRes
   const last = attemptsOf(checks);
   const reported = unread.flatMap((entry) => (entry.kind === "notice" ? (entry.checks ?? []) : []));
   return [...checks, ...reported.filter(({ attempt = 1 }) => attempt > last)];
-}
-
-/** The user has sent a message since, so the model's answer to it was not corrected yet. */
-function isAskedAnew(unread: readonly InboxEntry[]): boolean {
-  return unread.some(({ kind }) => kind === "input");
 }
 
 /** How the children ended, without those suspended with it: the calls that wait for these resume them. */

@@ -39,16 +39,8 @@ export interface Slot {
 }
 
 export function slotOf(spec: ChildSpec, delays: RestartDelays): Slot {
-  return {
-    spec,
-    delays,
-    state: "new",
-    proc: undefined,
-    uuid: undefined,
-    startedAt: 0,
-    starts: 0,
-    exit: undefined,
-  };
+  const none = { proc: undefined, uuid: undefined, exit: undefined };
+  return { spec, delays, state: "new", startedAt: 0, starts: 0, ...none };
 }
 
 export function supervisedChild(

@@ -75,9 +75,15 @@ export class Supervisor {
   restartChild(id: string): Promise<PID> {
     const { pid, stopped, paused } = this.#proc;
     const slot = this.#slots.find(({ spec }) => spec.id === id);
-    if (!slot) throw unknownChildError(pid, id, this.#ids());
+    if (!slot) {
+      const message = `Supervisor ${pid} has no child ${id}. Its children are: ${this.#ids().join(", ")}.`;
+      throw new SyscallError("NOT_FOUND", message);
+    }
     if (this.#ending || stopped) throw endingError(pid);
-    if (paused) throw pausedError(pid);
+    if (paused) {
+      const message = `Supervisor ${pid} is paused and starts nothing. Continue it first: \`rnix continue ${pid}\`.`;
+      throw new SyscallError("UNAVAILABLE", message);
+    }
     const started = Promise.withResolvers<PID>();
     this.#post({ kind: "requested", slot, started });
     return started.promise;
@@ -122,13 +128,8 @@ export class Supervisor {
       // Before its children end: restarts and requests are refused from here on.
       this.#close();
       await this.#stopAll();
-      return (
-        this.#stopped() ?? {
-          kind: "broken",
-          reason: "max_restarts_exceeded",
-          error: tooManyError(this.#proc.pid, this.#spec),
-        }
-      );
+      const error = tooManyError(this.#proc.pid, this.#spec);
+      return this.#stopped() ?? { kind: "broken", reason: "max_restarts_exceeded", error };
     }
     return { kind: "finished" };
   }
@@ -343,20 +344,15 @@ export class Supervisor {
 
   /** Records an end or a failed start, and the decision that follows. */
   #decided(slot: Slot, pid: PID | null, exit: ExitStatus | null, decision: string): Promise<void> {
-    const args = {
-      child: slot.spec.id,
-      pid,
-      exit_code: exit?.code ?? null,
-      exit_reason: exit?.reason ?? null,
-    };
-    return this.#note("SupervisorExit", args, decision);
+    const { code: exit_code = null, reason: exit_reason = null } = exit ?? {};
+    return this.#note("SupervisorExit", { child: slot.spec.id, pid, exit_code, exit_reason }, decision);
   }
 
   #note(syscall: string, args: Record<string, unknown>, result?: unknown): Promise<void> {
     return this.#event(
       syscall,
       args,
-      () => undefined,
+      () => {},
       () => result,
     );
   }
@@ -428,14 +424,4 @@ function tooManyError(pid: PID, { name, intensity, periodMs }: SupervisorSpec): 
 
 function endingError(pid: PID): SyscallError {
   return new SyscallError("CLOSED", `Supervisor ${pid} is ending and starts nothing.`);
-}
-
-function pausedError(pid: PID): SyscallError {
-  const message = `Supervisor ${pid} is paused and starts nothing. Continue it first: \`rnix continue ${pid}\`.`;
-  return new SyscallError("UNAVAILABLE", message);
-}
-
-function unknownChildError(pid: PID, id: string, known: readonly string[]): SyscallError {
-  const message = `Supervisor ${pid} has no child ${id}. Its children are: ${known.join(", ")}.`;
-  return new SyscallError("NOT_FOUND", message);
 }

@@ -41,7 +41,7 @@ export class AgentUnit implements Daemon {
     const common = {
       id,
       status: this.#status(),
-      description: firstLine(intent),
+      description: (intent.split("\n", 1)[0] ?? "").slice(0, MAX_DESCRIPTION),
       agent_id: agentId,
       started_at: startedAt,
       ended_at: this.#endedAtMs === null ? null : new Date(this.#endedAtMs).toISOString(),
@@ -94,7 +94,3 @@ export function childKind({
 
 /** Characters of an intent that describe its unit. */
 const MAX_DESCRIPTION = 80;
-
-function firstLine(text: string): string {
-  return (text.split("\n", 1)[0] ?? "").slice(0, MAX_DESCRIPTION);
-}

@@ -107,7 +107,9 @@ export class Units implements ResourceHolder {
   service(proc: Process, tool: string | undefined): UnitService {
     return {
       start: async (request) => {
-        if (tool !== SHELL_TOOL) requireCommand(proc, request.command);
+        const refused =
+          tool === SHELL_TOOL ? null : proc.permissions.toolRefusal(SHELL_TOOL, request.command);
+        if (refused !== null) throw new SyscallError("PERMISSION", refused);
         return this.start(proc, request);
       },
       move: (request) => this.move(proc, request),
@@ -485,8 +487,3 @@ function waitsForUnit(exit: ExitStatus | undefined): boolean {
 
 /** Rules of this tool hold for every command. */
 const SHELL_TOOL = "Bash";
-
-function requireCommand(proc: Process, command: string): void {
-  const refused = proc.permissions.toolRefusal(SHELL_TOOL, command);
-  if (refused !== null) throw new SyscallError("PERMISSION", refused);
-}

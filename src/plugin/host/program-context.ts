@@ -150,7 +150,10 @@ export class ProgramMounts {
     mounted?.onChange?.((devices) => {
       if (this.#mounts.get(mount) !== held) return;
       held.devices = devices;
-      held.pendingChange ??= setTimeout(() => this.#postChange(mount, held), 1_000 / CHANGES_PER_SECOND);
+      held.pendingChange ??= setTimeout(() => {
+        held.pendingChange = undefined;
+        this.#post({ t: "changed", mount, sketch: sketchOf(held.mounted, held.devices) });
+      }, 1_000 / CHANGES_PER_SECOND);
     });
     mounted?.onEnd?.((why) => {
       if (this.#mounts.get(mount) === held) this.#post({ t: "ended", mount, error: toWire(why) });
@@ -170,11 +173,6 @@ export class ProgramMounts {
     this.#mounts.delete(mount);
     clearTimeout(held?.pendingChange);
     await held?.mounted.unmount();
-  }
-
-  #postChange(mount: number, held: ProgramMount): void {
-    held.pendingChange = undefined;
-    this.#post({ t: "changed", mount, sketch: sketchOf(held.mounted, held.devices) });
   }
 }
 

@@ -58,7 +58,8 @@ export async function staticCheck(entry: string): Promise<StaticCheck> {
     ],
   });
   // The import of a refused file is not reported a second time.
-  if (!result.success && problems.length === 0) problems.push(...result.logs.filter(isError).map(asProblem));
+  if (!result.success && problems.length === 0)
+    problems.push(...result.logs.filter(({ level }) => level === "error").map(asProblem));
   const output = problems.length === 0 ? await result.outputs[0]?.text() : undefined;
   return { files: sorted(files), problems, code: output === undefined ? null : withWholePaths(output) };
 }
@@ -133,10 +134,6 @@ function withWholePaths(code: string): string {
   const whole = { ...map, sourcesContent, sources: map.sources.map((source) => resolve(source)) };
   const data = Buffer.from(JSON.stringify(whole)).toString("base64");
   return code.replace(SOURCE_MAP, `//# sourceMappingURL=data:application/json;base64,${data}`);
-}
-
-function isError(log: BuildMessage | ResolveMessage): boolean {
-  return log.level === "error";
 }
 
 function asProblem({ message, position }: BuildMessage | ResolveMessage): Problem {
