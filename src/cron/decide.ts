@@ -73,7 +73,6 @@ function misfires(rows: readonly LedgerRow[], { misfire, graceMs }: Policies, at
   });
 }
 
-/** Whether it is the row's turn. */
 function turn(row: LedgerRow, at: Situation, policies: Policies, queued: number): Decision {
   const due = Date.parse(row.due);
   if (policies.expiresAt !== null && due > policies.expiresAt && !row.extra)

@@ -90,7 +90,6 @@ export class JobReview {
     });
   }
 
-  /** A run of the job has succeeded. */
   async succeeded(job: StoredJob): Promise<void> {
     if (job.silent) await this.#set(job, { silent: undefined });
   }

@@ -44,7 +44,6 @@ export interface RunStart {
   passed: LedgerRow[];
 }
 
-/** What is known of a run. */
 export interface RunOutcome {
   state: "live" | "parked" | "waiting" | "ended";
   exitCode: number | null;
@@ -60,7 +59,6 @@ export interface RunOutcome {
   filesChanged: readonly string[] | null;
 }
 
-/** Where the events of a job go. */
 export interface JobEvents {
   /**
    * Resolves when the instant is durable; false: the same event has its row already. Nothing was written if it fails with
@@ -118,7 +116,6 @@ export interface GateResult {
   output: string;
 }
 
-/** The ports of one project's scheduler. */
 export interface SchedulerPorts {
   clock: Clock;
   random(): number;
@@ -141,14 +138,12 @@ export interface SchedulerPorts {
   outcome(row: LedgerRow, project: JobProject): Promise<RunOutcome | null>;
   /** The conversation of a job with `continue`; null: a new one begins. */
   conversation?(job: StoredJob): Promise<Conversation | null>;
-  /** Ends the run, if it is live. */
   stop(uuid: string, reason: string): Promise<void>;
   /** Runs the command of `if` in the job's folder. */
   gate(job: StoredJob, command: string): Promise<GateResult>;
   /** The kernel counts and enforces it. */
   agentBudget(project: JobProject): SharedBudget;
   notify(event: JobEvent): void;
-  /** Waits for the events of a job. */
   listen?(job: StoredJob, project: JobProject, events: JobEvents): EventSource;
   /** Delivers the answer of a run; throws when it was not accepted. */
   deliver?(job: StoredJob, row: LedgerRow, delivery: DeliveryState): Promise<void>;

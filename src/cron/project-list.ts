@@ -6,7 +6,6 @@ import { makeFolder, parseDocument, readDocument, replaceDocument } from "../sto
 import { type FsPort, realFs } from "../store/files/fs-port.ts";
 import { CRON } from "./cron-folder.ts";
 
-/** A project with jobs. */
 export interface JobProject {
   id: string;
   dir: string;

@@ -12,7 +12,6 @@ const DAY_MS = 86_400_000;
 /** The end of a job that a run makes without one, and the latest that it may ask for. */
 const DEFAULT_LIFE_MS = 7 * DAY_MS;
 const LONGEST_LIFE_MS = 30 * DAY_MS;
-/** Maximum jobs of runs in a project. */
 const MAX_OF_RUNS = 50;
 /** The least time between two instants of a job that a run makes, and between two of its starts by events. */
 export const LEAST_INTERVAL_MS = 5 * 60_000;

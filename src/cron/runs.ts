@@ -62,7 +62,6 @@ export class Runs {
     return this.#starts.isBeginning(row);
   }
 
-  /** The run of a row is live and has its record. */
   isBegun({ uuid }: LedgerRow): boolean {
     return uuid !== null && this.#live.get(uuid)?.started === true;
   }
@@ -210,7 +209,6 @@ export class Runs {
     await review.byFailures(job);
   }
 
-  /** The rows of the jobs that wait for this end. */
   #followers(job: StoredJob | undefined, ended: LedgerRow, now: number): LedgerRow[] {
     const { ledger, jobs } = this.#ports;
     return jobs().flatMap((next) => {

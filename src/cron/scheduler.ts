@@ -218,7 +218,6 @@ export class Scheduler {
     await this.ledger.compact();
   }
 
-  /** The rows of the instants that have become due. */
   async #due(job: StoredJob, now: number): Promise<LedgerRow[]> {
     const table = isScheduled(job) ? this.#timetables.of(job) : undefined;
     if (!table) return [];

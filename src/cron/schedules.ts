@@ -264,7 +264,6 @@ export class Schedules {
     }
   }
 
-  /** What is shown of a job. */
   #info(job: StoredJob, project: JobProject, last: LedgerRow | null, now: number): JobInfo {
     const { rights: _, since: __, conversation: ___, silent: ____, held: _____, ...shown } = job;
     const [next = null] = isScheduled(job) ? nextInstants(job, now, 1) : [];

@@ -21,7 +21,6 @@ export function isClockTrigger(trigger: JobTrigger): trigger is ClockTrigger {
 }
 
 const EVERY = "@every ";
-/** The shortest `every`. */
 const MIN_EVERY_MS = 1000;
 const MAX_EVERY_MS = 366 * 86_400_000;
 /** How far below an instant `croner` is asked again, so that its rounding to seconds loses none. */

@@ -14,7 +14,6 @@ export interface UnitProgram {
   kill(): Promise<void>;
 }
 
-/** What a unit is made of. */
 export interface CommandUnitFacts {
   id: string;
   agentId: string;
@@ -191,7 +190,6 @@ export class CommandUnit implements Daemon {
   }
 }
 
-/** The snapshot of a unit that has just been started. */
 export function firstSnapshot({ id, agentId, request, startedAtMs }: CommandUnitFacts) {
   const { command, description, persistent = false } = request;
   const common = {

@@ -123,7 +123,6 @@ export function daemonNotFound(id: string): SyscallError {
   return new SyscallError("NOT_FOUND", message);
 }
 
-/** ErrAlreadyTerminal of the seed. */
 function alreadyTerminal({ id, status }: DaemonSnapshot): SyscallError {
   return new SyscallError("CLOSED", `Unit ${id} has already ended: ${status}.`);
 }

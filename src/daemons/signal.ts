@@ -11,7 +11,6 @@ interface Signalled {
   snapshot: DaemonSnapshot;
 }
 
-/** Lines of a stream. */
 interface StreamEvent {
   line: string;
   closing: boolean;

@@ -47,7 +47,6 @@ export class Debugger {
     return channel;
   }
 
-  /** Ends the channels of PID 0 with the kernel. */
   end(): void {
     for (const tracer of [...this.#pid0Tracers]) tracer.end();
   }

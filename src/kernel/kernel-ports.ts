@@ -42,9 +42,7 @@ export interface KernelPorts {
   kernelAlive(kernelId: string): boolean;
   /** Ends the programs of all dead kernels; resolves when they are gone. It never rejects. */
   sweepPrograms(): Promise<void>;
-  /** Plans the child that the agent with this UUID requests. */
   planChild(parentUuid: string, wish: ChildRequest, childUuid: string): Promise<ChildPlan>;
-  /** Plans the resume of a child that was suspended with this agent. */
   planChildResume(parentUuid: string, childUuid: string): Promise<ChildPlan>;
   /** Called before a run begins and after its last program has ended. If `begin` rejects, the run does not begin. */
   runsIn?: {

@@ -248,7 +248,6 @@ export interface KernelCallbacks {
   onUsage?(pid: PID, paid: PaidRequest): void;
   /** A model has answered a step, or its request has failed. */
   onAnswer?(pid: PID, answer: ModelAnswer): void;
-  /** A tool call has ended. */
   onCall?(pid: PID, step: number, call: ToolCallRecord): void;
 }
 

@@ -3,7 +3,6 @@
 /** Input fields that say what a call does, best first. The names are those of the stock tools and of common servers. */
 const SUBJECTS = "command path file_path url uri query intent prompt skill name title message".split(" ");
 
-/** Characters of a title. */
 const MAX_TITLE = 200;
 /** Names of different tools in the title of several calls. */
 const MAX_NAMES = 4;

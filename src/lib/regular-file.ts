@@ -99,7 +99,6 @@ class BoundedBuffer {
     this.#buffer = reuse && size < reuse.length ? reuse : Buffer.allocUnsafe((size || CHUNK) + 1);
   }
 
-  /** The buffer for the next read. */
   next(): Buffer {
     if (this.length === this.#buffer.length) {
       const larger = Buffer.allocUnsafe(this.#buffer.length + Math.max(CHUNK, this.#buffer.length));

@@ -12,7 +12,6 @@ export const GROUPS = [
 
 export type Group = (typeof GROUPS)[number][0];
 
-/** What decides the group of a run. */
 interface GroupedRun {
   uuid: string;
   parent_uuid: string | null;
@@ -24,7 +23,6 @@ interface GroupedRun {
 }
 
 interface Lookout {
-  /** Runs that ask a person. */
   asking: ReadonlySet<string>;
   /** The daemon is gone: nothing is known of its live runs. */
   isLost: boolean;

@@ -54,7 +54,6 @@ export interface ChildState {
   doing: Activity | null;
 }
 
-/** An entry of `rnix log`. */
 export interface LogEntry {
   /**
    * Where the log continues after this entry: the number of its event, or half a number less for reasoning before a text

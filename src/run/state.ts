@@ -17,7 +17,6 @@ export interface RunState {
   last: StepRecord | null;
   /** The events after it: those of the open step, with compactions and model switches before that step. */
   open: RunEvent[];
-  /** Tool calls of recorded steps. */
   recorded_calls: number;
   /** The input of the last call of Plan that is done. */
   plan: ToolCallRecord["input"] | null;
@@ -39,7 +38,6 @@ export interface RunState {
   seen_at_ms: number;
 }
 
-/** The state of a run without events. */
 export function initialState(): RunState {
   return {
     ...{ recorded: 0, steps: 0, gap: null, last: null, open: [] },
@@ -90,7 +88,6 @@ function count(state: RunState, event: RunEvent): void {
   }
 }
 
-/** The step is recorded: none is open. */
 function finish(state: RunState, record: StepRecord): void {
   state.recorded = Math.max(state.recorded, record.step);
   state.last = record;

@@ -3,7 +3,6 @@
 import { didTitle } from "../lib/call-title.ts";
 import type { Action, StepRecord } from "./step-schema.ts";
 
-/** A step in short. */
 export interface StepLine {
   /** The number of its last event: what follows it is streamed from there. Absent: an older Rnix recorded it. */
   n?: number;

@@ -35,7 +35,6 @@ export const ToolCallRecord = z.lazy(() =>
     /** How long it waited for a person; `duration_ms` is without it. */
     waited_ms: z.number().optional(),
     state: z.enum(["done", "failed", "denied", "cancelled", "waiting", "unknown"]),
-    /** Numbers of the inbox entries in its result. */
     inbox: z.array(z.number()).optional(),
     /** The questions that a person was asked about it, with their verdicts. */
     asked: z.array(AskVerdict).optional(),
@@ -165,7 +164,6 @@ export const JournalEntry = z.lazy(() =>
       inbox: z.array(z.number()).optional(),
       /** A partial answer: the model is a program that called a tool itself. The calls follow in this journal. */
       served: z.literal(true).optional(),
-      /** The user interrupted it. */
       interrupted: z.literal(true).optional(),
     }),
     z.object({

@@ -11,7 +11,6 @@ export function readSchema(schema: object): z.ZodType {
   return z.fromJSONSchema({ ...schema });
 }
 
-/** The limit of schemas that apply to one value. */
 const MAX_SCHEMAS_PER_VALUE = 10_000;
 /** Keywords whose subschemas apply to the same value, not to a part of it. */
 const OF_SAME_VALUE = ["allOf", "anyOf", "oneOf"];

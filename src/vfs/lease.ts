@@ -10,7 +10,6 @@ export interface DeviceLease {
   mounts?: ReadonlyMap<string, MountOpener>;
   /** The plugins that the kernel asks without a call. */
   hooks?: readonly HookSource[];
-  /** The names of the plugins' keys. */
   secrets?: readonly string[];
   /** Plugin name to version or digest, for the receipt. */
   versions: Record<string, string>;

@@ -141,7 +141,6 @@ export interface DeviceEntry {
   isStock?: boolean;
   /** The services that the plugin needs. The OpenContext has exactly these. */
   needs: readonly (keyof Services)[];
-  /** The names of the plugin's keys. */
   secrets?: readonly string[];
   /** The plugin's checked settings from config.yaml. */
   config?: unknown;

@@ -20,7 +20,6 @@ const MAX_SENT = 64 * 1024 ** 2;
 /** Jobs between two looks at the clock. */
 const JOBS = 1_000;
 
-/** One script in its realm. */
 class Realm {
   readonly #context: QuickJSContext;
   readonly #settle: QuickJSHandle;
@@ -50,7 +49,6 @@ class Realm {
     });
   }
 
-  /** An agent of the script has ended. */
   settle(message: ToScript): void {
     if (this.#ended) return;
     this.#open--;

@@ -23,7 +23,6 @@ type ChildAgentParts = Processes & { processes: ProcessManager; resumer: Lazy<Ru
 /** Child agents: spawns them, waits for them, and resumes them with their parent. */
 export class ChildAgents {
   readonly #parts: ChildAgentParts;
-  /** The waiting parent of each child. */
   readonly #waiting = new Map<PID, Process>();
   /** The last call of each parent that has begun to start its child: the next one waits for it. */
   readonly #starts = new WeakMap<Process, Promise<unknown>>();
@@ -34,7 +33,6 @@ export class ChildAgents {
     this.#parts = parts;
   }
 
-  /** Children that are waited for. */
   get waiting(): number {
     return this.#waiting.size;
   }

@@ -20,7 +20,6 @@ type RunResumerParts = Processes & StoredRunPorts & { processes: ProcessManager 
 export interface ResumeOptions {
   /** A message of the user, for the model. */
   input?: string;
-  /** Images attached to it. */
   images?: readonly AttachedImage[];
   /** By it, its sender deduplicates it. */
   key?: MessageKey;
@@ -219,7 +218,6 @@ function needsInput({ info: { uuid }, history: { step }, fork }: SavedRun): Sysc
   return new SyscallError("INVALID", message);
 }
 
-/** The flags of the fork that the user has asked for. */
 function flagsOf(fork: SavedRun["fork"]): string {
   if (!fork) return "";
   return fork.adopted ? " --adopt" : " --fork";

@@ -44,7 +44,6 @@ export class Asks {
     this.#attendance = new Attendance(parts.table);
   }
 
-  /** The number of open questions. */
   get size(): number {
     return this.#open.size;
   }
@@ -287,7 +286,6 @@ export class Asks {
     else this.#open.settle(waiting, this.#attendance.byPolicy(proc, ask, "expiry"));
   }
 
-  /** Emits an event to the watchers of the process and of its ancestors. */
   #emit(proc: Process, event: AskEvent): void {
     for (const one of this.#parts.table.ancestry(proc)) this.#parts.watchers.asked(one, event);
   }
@@ -373,7 +371,6 @@ export class Asks {
     }
   }
 
-  /** Opens folders to the whole tree of the process. */
   async openFolders(proc: Process, folders: readonly OpenedFolder[]): Promise<void> {
     const { table, saveInfo } = this.#parts;
     const root = table.ancestry(proc).at(-1) ?? proc;
@@ -442,7 +439,6 @@ export class OpenQuestions {
     waiting.settled.resolve(settled);
   }
 
-  /** Remembers how a question ended. */
   end(id: string, how: string): void {
     this.#ended.set(id, how);
   }

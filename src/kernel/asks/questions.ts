@@ -66,7 +66,6 @@ export function defaultsOf(questions: readonly RecordedQuestion[]): AskAnswer[] 
   }));
 }
 
-/** The reply to the driver. */
 export function replyTo(
   questions: readonly RecordedQuestion[],
   { by, answers = [] }: Pick<AskVerdict, "by" | "answers">,

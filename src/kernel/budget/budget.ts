@@ -12,7 +12,6 @@ export interface BudgetLimits {
   cost: Limit;
   /** Steps, including those of descendants. */
   steps: Limit;
-  /** Running time in ms. */
   timeMs: Limit;
   /** Live descendants. */
   children: Limit;

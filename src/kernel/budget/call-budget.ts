@@ -17,7 +17,6 @@ import { estimateRequest, type RequestInput } from "./tokens.ts";
  */
 const ASSUMED_OUTPUT = 32_000;
 
-/** A model call with a reserved budget. */
 export interface CallBudget {
   /** The answer's maximum output in tokens; undefined: the model's own. */
   maxOutput: number | undefined;
@@ -282,7 +281,6 @@ interface Payer {
  * each step. It is charged also if the call fails.
  */
 export class CallCharge {
-  /** The usage of the process. */
   readonly #usage: Usage;
   /** The provider of this call. After a failure, the process may have another one. */
   readonly #provider: ProviderChoice;
@@ -315,7 +313,6 @@ export class CallCharge {
     this.#used.nextAttempt();
   }
 
-  /** The usage of the last attempt alone. */
   get attempt(): Readonly<Usage> {
     return this.#used.attempt;
   }
@@ -367,7 +364,6 @@ class AttemptUsage {
     this.#attempt = NOTHING;
   }
 
-  /** The usage of the last attempt alone. */
   get attempt(): Readonly<Usage> {
     return this.#attempt;
   }

@@ -37,7 +37,6 @@ const MIN_RESULT_TOKENS = 50;
 const TAIL_SHARE = 0.4;
 /** The minimum tokens for messages, if the prompt head and tools leave less. */
 const MIN_MESSAGE_TOKENS = 500;
-/** The limits of a summary, in tokens. */
 const SUMMARY_TOKENS = { most: 4000, least: 100 };
 const WORDS_PER_TOKEN = 0.7;
 /** The share of the window that must be free beside a summary. */

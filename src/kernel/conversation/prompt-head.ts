@@ -7,11 +7,9 @@ export interface PromptHead {
   skills: readonly { name: string; dir: string; body: string }[];
   /** Skills that the Skill tool can load. */
   deferredSkills: readonly { name: string; description: string }[];
-  /** `--system-prompt`. */
   systemPrompt?: string;
   /** AGENTS.md of the project. */
   projectDoc?: string;
-  /** Parts of plugins. */
   parts?: readonly { plugin?: string; title: string; text: string }[];
   /** JSON Schema that the answer must fit. */
   outputSchema?: object;

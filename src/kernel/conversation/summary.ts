@@ -13,7 +13,6 @@ interface SummaryParts {
   first: Message;
   intent: string;
   input: string | null | undefined;
-  /** The number of messages that it replaces. */
   replaced: number;
   text: string;
   plan: string | null;

@@ -136,7 +136,6 @@ export class ProcessEvents {
     this.#changed(proc);
   }
 
-  /** A tool call is over. */
   callEnded(proc: Process, record: ToolCallRecord): void {
     const call = proc.activity.end(record.id);
     if (call) this.#forgetOutput(call);
@@ -164,7 +163,6 @@ export class ProcessEvents {
     }
   }
 
-  /** The end of a process is on disk. */
   ended(proc: Process): void {
     for (const { id } of proc.activity.calls) {
       const call = proc.activity.end(id);
@@ -342,7 +340,6 @@ export function joinEvents(last: LiveEvent, next: LiveEvent): LiveEvent | undefi
   return { ...last, text: last.text + next.text };
 }
 
-/** Whether both are entries of the log that are recorded. */
 export const areRecorded = (...events: LiveEvent[]): boolean =>
   events.every((event) => event.event === "log" && event.entry.n !== undefined);
 

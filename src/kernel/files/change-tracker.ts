@@ -42,7 +42,6 @@ interface TrackerPorts {
   warn(text: string): void;
 }
 
-/** A file that a tool writes. */
 interface ReportedWrite {
   file: string;
   before: Promise<FileState | null>;
@@ -175,7 +174,6 @@ export class ChangeTracker {
     this.#writes.set(path, write);
   }
 
-  /** The process has ended. */
   async end(call: CallOptions): Promise<void> {
     await this.flush({ ...call, whole: true });
     await this.#recording;

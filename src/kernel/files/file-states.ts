@@ -70,7 +70,6 @@ export class FileStates {
     return { state: { kind, oid: null, size: found.size, mode, lost }, usersName: null };
   }
 
-  /** Keeps a content that is known already. */
   async keep(kind: FileState["kind"], content: Uint8Array): Promise<FileState> {
     return { kind, ...(await this.#put(content)), size: content.length };
   }

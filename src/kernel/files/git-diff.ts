@@ -7,7 +7,6 @@ import type { FileState } from "../../store/changes/change-log.ts";
 import { ObjectStore, type TreeEntry } from "../../store/changes/object-store.ts";
 import type { Git } from "./git-repository.ts";
 
-/** Maximum bytes of a patch. */
 const MAX_PATCH_BYTES = 8 * 1024 ** 2;
 const MAX_TREE_BYTES = 64 * 1024 ** 2;
 

@@ -23,7 +23,6 @@ const MAX_OUTPUT_BYTES = 4 * 1024 ** 2;
 const MAX_ERROR_BYTES = 64 * 1024;
 
 export interface GitOptions {
-  /** The folder in which git runs. */
   dir: string;
   /** Folders in which no program counts as git: the run may write there. */
   untrusted: readonly string[];
@@ -136,7 +135,6 @@ export interface OwnRepository {
 }
 
 interface RunOptions extends CallOptions {
-  /** Variables in addition. */
   env?: Record<string, string>;
   /** git reads the user's own configuration, which these variables lead to. */
   usersConfiguration?: Record<string, string>;

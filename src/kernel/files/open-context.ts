@@ -361,7 +361,6 @@ function checkedList({ secrets }: Process, items: readonly ChecklistItem[]): Che
   }));
 }
 
-/** A key of the plugin's own. */
 function pluginKey(proc: Process, { plugin, secrets = [] }: DeviceEntry, name: string): string {
   if (!secrets.includes(name)) {
     const message = `Plugin ${plugin} may read ${secrets.join(", ") || "no keys"}, but not ${JSON.stringify(name)}. List it in the plugin's secrets.`;

@@ -49,7 +49,6 @@ export class OpenFolder {
     return LINUX ? `/proc/self/fd/${this.#handle.fd}/${name}` : join(this.#path, name);
   }
 
-  /** Removes the folder of this name if it is empty. */
   async removeEmpty(name: string): Promise<void> {
     try {
       await rmdir(pathOf(this.of(name)));

@@ -23,7 +23,6 @@ const IGNORE_FILE = ".gitignore";
 /** How often the folders of one run are watched once more, after some were moved or could not be watched. */
 const MAX_WATCHES = 50;
 
-/** A file as the index has it. */
 export interface IndexEntry {
   kind: "file" | "exec" | "link" | "other";
   /** The name of its content in the user's repository. */
@@ -56,7 +55,6 @@ export interface FolderWatch {
   close(): void;
 }
 
-/** A folder that is not ignored. */
 interface Folder {
   /** The path in the compared folder: "" for that folder itself, else with "/" at the end. */
   path: string;
@@ -199,7 +197,6 @@ export class TreeScan {
     return stat?.isFile() === true && stat.nlink > 1 && !this.#unseen.has(path);
   }
 
-  /** Watches all folders from now on. */
   #watchAll(): void {
     this.close();
     if (this.#watches++ < MAX_WATCHES) this.#watch = this.#o.watch();

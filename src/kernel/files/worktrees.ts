@@ -158,7 +158,6 @@ export class Worktrees implements AgentWorktrees {
     }
   }
 
-  /** Applies the patch of a run to a project, file by file. */
   async take(recordDir: string, project: string, query: TakeQuery): Promise<TakenFile[]> {
     const patch = await this.patch(recordDir);
     const root = await rootOf(project);

@@ -32,7 +32,6 @@ type ProcessBuilderParts = Io & {
   holders: Holders;
 };
 
-/** What to build a process from. */
 interface BuildRequest extends OpenRequest {
   kind: ProcessKind;
   intent: string;
@@ -40,7 +39,6 @@ interface BuildRequest extends OpenRequest {
   opts: Omit<SpawnOpts, "images">;
 }
 
-/** The agent of a spawn that names none. */
 const UNNAMED_AGENT = bareAgent("none");
 
 /**

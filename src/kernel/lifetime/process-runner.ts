@@ -37,12 +37,10 @@ export class ProcessRunner {
     this.#reap = { ...parts, task: (proc) => this.#tasks.get(proc) ?? Promise.resolve() };
   }
 
-  /** Running tasks. */
   get tasks(): number {
     return this.#running;
   }
 
-  /** Starts the task of a process. */
   begin(proc: Process, task: Task): void {
     this.#running++;
     this.#tasks.set(

@@ -15,7 +15,6 @@ import type { ExitReason, MountRequest } from "../types.ts";
 /** A start is announced on the screen when it takes longer than this. */
 const ANNOUNCE_MS = 1_000;
 
-/** A mount that was begun. */
 interface Begun {
   request: MountRequest;
   prefix: string;

@@ -12,7 +12,6 @@ import {
   RequestRate,
 } from "./request-limits.ts";
 
-/** What the queue orders its entries by. */
 export interface QueueEntry {
   /** The process tree. Trees take turns. */
   readonly tree: string;
@@ -177,7 +176,6 @@ class Waiter implements QueueEntry {
     return this.request.isRetry;
   }
 
-  /** The call waits for this. */
   waits(wait: SlotWait): void {
     this.#isNotified = true;
     this.request.observer?.onWait?.(wait);

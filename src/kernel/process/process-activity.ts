@@ -318,7 +318,6 @@ const TYPES: Record<Watched, ReadonlySet<EventType> | undefined> = {
   end: new Set<EventType>(["spawn", "notice", "ask", "ask_closed"]),
 };
 
-/** The channel of one client. */
 export class Watcher extends Channel<LiveEvent> {
   readonly #types: ReadonlySet<EventType> | undefined;
   override readonly isPassive: boolean;

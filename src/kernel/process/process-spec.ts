@@ -130,7 +130,6 @@ export interface RunProgress {
   counted: readonly ChildResult[];
 }
 
-/** The progress of a new run. */
 export function initialProgress(): RunProgress {
   return {
     elapsedMs: 0,
@@ -153,7 +152,6 @@ export function initialProgress(): RunProgress {
   };
 }
 
-/** Whether the child was suspended. */
 export function isSuspended({ exit_reason }: ChildResult): boolean {
   return exit_reason === "suspended";
 }

@@ -43,7 +43,6 @@ export class Secrets {
     this.#shared = shared;
   }
 
-  /** Adds a fetched key. */
   add(key: string): void {
     this.#last = key;
     if (key.length < MIN_LENGTH || this.#first.includes(key) || this.#fetchedKeys.includes(key)) return;
@@ -117,7 +116,6 @@ class RedactedText {
     return text.slice(0, at);
   }
 
-  /** Returns the rest at the end. */
   end(): string {
     const rest = this.#held;
     this.#held = "";

@@ -23,7 +23,6 @@ export interface StoredRunPorts extends Pick<KernelPorts, "clock" | "runs" | "wa
 }
 
 interface SuspendedRunsPorts extends StoredRunPorts {
-  /** Emits that a run was ended. */
   ended(uuid: string, exit: ExitStatus): void;
   /** False for a run that is alive in this kernel. */
   isGone(uuid: string): Promise<boolean>;
@@ -159,7 +158,6 @@ export class SuspendedRuns {
   }
 }
 
-/** An answer of a person, and how it was given. */
 export interface GivenAnswer {
   id: string;
   answers: AskAnswer[];

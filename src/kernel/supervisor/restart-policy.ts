@@ -83,7 +83,6 @@ export class RestartWindow {
   }
 }
 
-/** The growing delays between restarts. */
 export class RestartDelays {
   readonly #rules: Pick<RestartRules, "backoff" | "resetAfterMs">;
   readonly #random: () => number;

@@ -77,7 +77,6 @@ export class RestartSchedule {
     return false;
   }
 
-  /** The pending restart of a slot. */
   of(slot: Slot): PendingRestart | undefined {
     return [...this.#pending.values()].find((one) => this.#ports.group(one.slot).includes(slot));
   }

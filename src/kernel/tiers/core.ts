@@ -66,7 +66,6 @@ export function buildCore(ports: KernelPorts) {
     notifyAsKernel: (proc: Process, text: string): Promise<void> => notify(proc, "kernel", text),
     /** Shows a live process the tools that it may use and was not shown yet. */
     showNewTools: (proc: Process): void => void appendTools(proc, contexts),
-    /** What the tool ToolSearch does. */
     deferredTools: {
       deferred: deferredTools,
       ready: awaitMounts,

@@ -36,7 +36,6 @@ const OUTPUTS_KEPT = 8;
 /** Characters of a teammate's answer that its owner reads. */
 const MAX_ANSWER = 4000;
 
-/** The units of one process. */
 interface Owned {
   /** The process of the run; of a parked one, the last. */
   proc: Process;
@@ -49,7 +48,6 @@ interface Owned {
   ended: Map<string, { snapshot: DaemonSnapshot; daemon: Daemon }>;
   /** Called when the last unit is over and announced. */
   onIdle: (() => void) | undefined;
-  /** Units that are being started. */
   starting: number;
   /** Children that are or were units. */
   agents: Set<string>;
@@ -122,7 +120,6 @@ export class Units implements ResourceHolder {
     };
   }
 
-  /** Starts a command as a unit. */
   async start(proc: Process, request: UnitRequest): Promise<DaemonSnapshot> {
     return this.#begin(proc, ({ requireCommandKind, startCommand }, owner) => {
       requireCommandKind(request.kind);

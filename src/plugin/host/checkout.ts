@@ -44,7 +44,6 @@ export async function skills(): Promise<EmbeddedFile[]> {
   return textFiles(join(ROOT, "skills"));
 }
 
-/** The command line of the process of a plugin. */
 export const pluginProgram: readonly string[] = [
   process.execPath,
   join(import.meta.dir, "plugin-program.ts"),

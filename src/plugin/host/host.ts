@@ -45,7 +45,6 @@ export interface HostOptions extends Partial<Omit<DiskPorts, "start" | "confine"
   beside?: string | null;
 }
 
-/** A plugin of a project that needs trust. */
 interface ProjectPlugin {
   name: string;
   /** Absolute: its entry first, then all its imports. */

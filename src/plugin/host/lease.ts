@@ -24,7 +24,6 @@ export interface HostLease extends DeviceLease {
   notices: string[];
 }
 
-/** A command, with the plugin that brings it. */
 export interface PluginCommand extends CommandSpec {
   plugin: string;
 }

@@ -15,7 +15,6 @@ interface VersionPorts extends Pick<ProcessOptions, "log"> {
   now(): number;
   /** How long an unused process is kept. */
   idleMs: number;
-  /** Starts a process with the code of this version. */
   start(): Promise<PluginProcess>;
 }
 

@@ -44,7 +44,6 @@ export class HostServices {
     else this.#calls.answer(id, value);
   }
 
-  /** The context of the open file `file`. */
   context(file: number, wire: WireContext): OpenContext {
     const { services, ...data } = wire;
     const emit = (event: ContextEvent) => this.#post({ t: "note", file, note: event });

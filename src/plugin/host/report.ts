@@ -75,7 +75,6 @@ export interface CheckReport extends Declared {
   /** All its files, absolute. */
   files: string[];
   takes: string[];
-  /** Problems that prevent loading. */
   problems: Problem[];
   /** Problems that do not prevent loading. */
   warnings: Problem[];

@@ -31,7 +31,6 @@ export type ToHost =
   | { t: "note"; file: number; note: ContextEvent }
   /** The devices of a mount have changed. A sketch, as in the answer to `mount`. */
   | { t: "changed"; mount: number; sketch: unknown }
-  /** A mount has ended by itself. */
   | { t: "ended"; mount: number; error: WireError }
   /** Written to its console. */
   | { t: "said"; text: string }
@@ -68,7 +67,6 @@ export type DriverCall =
 /** The answer type of a call, from `Answers` as a table of functions. */
 export type Answer<Answers, M extends keyof Answers> = Answers[M] extends () => infer T ? T : never;
 
-/** What each driver call is answered with. */
 export interface DriverAnswers {
   open(): void;
   write(): void;
