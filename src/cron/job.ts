@@ -164,9 +164,7 @@ export type Policies = ReturnType<typeof readPolicies>;
 const policies = new WeakMap<StoredJob, Policies>();
 
 export function policiesOf(job: StoredJob): Policies {
-  const known = policies.get(job) ?? readPolicies(job);
-  policies.set(job, known);
-  return known;
+  return policies.getOrInsertComputed(job, readPolicies);
 }
 
 function readPolicies(job: StoredJob) {

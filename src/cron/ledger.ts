@@ -262,20 +262,10 @@ export class Ledger {
   }
 
   #of(id: string): JobRows {
-    let job = this.#jobs.get(id);
-    if (!job) {
-      job = {
-        rows: new Map(),
-        open: new Map(),
-        dues: new Set(),
-        ranges: new Map(),
-        causes: new Set(),
-        lastDue: NONE,
-        floor: NONE,
-      };
-      this.#jobs.set(id, job);
-    }
-    return job;
+    return this.#jobs.getOrInsertComputed(id, () => ({
+      ...{ rows: new Map(), open: new Map(), ranges: new Map() },
+      ...{ dues: new Set(), causes: new Set(), lastDue: NONE, floor: NONE },
+    }));
   }
 }
 

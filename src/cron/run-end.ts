@@ -36,14 +36,9 @@ export function isDecided({ exitReason }: RunOutcome): boolean {
 }
 
 /** Ends that a further attempt would not change, or that a person has decided. */
-const DECIDED: ReadonlySet<string> = new Set([
-  "killed",
-  "terminated",
-  "killed_while_paused",
-  "interrupted",
-  "budget_exceeded",
-  "usage",
-]);
+const DECIDED: ReadonlySet<string> = new Set(
+  "killed terminated killed_while_paused interrupted budget_exceeded usage".split(" "),
+);
 
 /** The record of a run that had one. */
 export const GONE: RunOutcome = {

@@ -125,13 +125,9 @@ export class Schedules {
       created_at: isoOf(now),
       since: isoOf(now),
     };
-    const {
-      problems: found,
-      warnings: doubts = [],
-      resolved,
-      graceMs,
-    } = await this.#ports.preflight(job, caller);
-    if (found.length > 0) throw invalidJob(job.name, found);
+    const preflight = await this.#ports.preflight(job, caller);
+    const { resolved, graceMs, warnings: doubts = [] } = preflight;
+    if (preflight.problems.length > 0) throw invalidJob(job.name, preflight.problems);
     // It stays what it is, whatever the settings become.
     job.run = { ...job.run, ...resolved };
     if (job.grace === undefined && graceMs !== undefined) job.grace = formatDuration(graceMs);
@@ -289,36 +285,22 @@ export class Schedules {
 
   #open(project: JobProject): Opened {
     const { id, dir, dataDir } = project;
-    let opened = this.#opened.get(dataDir);
-    if (!opened) {
-      const jobs = new JobFile(dataDir, this.#ports);
+    return this.#opened.getOrInsertComputed(dataDir, () => {
+      const { runs, fs } = this.#ports;
       const own = { id, dir, dataDir };
-      const { runs } = this.#ports;
-      const scheduler = runs
-        ? new Scheduler(own, jobs, new Ledger(dataDir, this.#ports.fs), this.#ports)
-        : null;
-      opened = { project: own, jobs, scheduler };
-      this.#opened.set(dataDir, opened);
-    }
-    return opened;
+      const jobs = new JobFile(dataDir, this.#ports);
+      const scheduler = runs ? new Scheduler(own, jobs, new Ledger(dataDir, fs), this.#ports) : null;
+      return { project: own, jobs, scheduler };
+    });
   }
 }
 
 /** Stands for the jobs of a project whose files can't be read, so that lists of all projects name it. */
 function unreadable({ id, dir }: JobProject, reason: string, now: number): JobInfo {
   return {
-    id,
-    name: "(unreadable)",
-    trigger: { cron: "-" },
-    intent: "-",
-    run: {},
-    project: dir,
-    creator: { kind: "user" },
-    state: "blocked",
-    reason,
-    created_at: isoOf(now),
-    next_at: null,
-    last: null,
+    ...{ id, name: "(unreadable)", project: dir, state: "blocked", reason },
+    ...{ trigger: { cron: "-" }, intent: "-", run: {}, creator: { kind: "user" } },
+    ...{ created_at: isoOf(now), next_at: null, last: null },
   };
 }
 
@@ -339,11 +321,8 @@ function nextInstants(
   if (!isClockTrigger(job.trigger)) return [];
   const table = timetableOf(job.trigger, Date.parse(job.created_at));
   const instants: string[] = [];
-  for (
-    let at = table.next(now);
-    at !== null && instants.length < Math.min(count, MAX_NEXT);
-    at = table.next(at)
-  )
+  const most = Math.min(count, MAX_NEXT);
+  for (let at = table.next(now); at !== null && instants.length < most; at = table.next(at))
     instants.push(isoOf(at));
   return instants;
 }

@@ -116,20 +116,16 @@ export class Timetables {
 
   /** undefined for a job that waits for events. */
   of(job: TimedJob): Timetable | undefined {
-    const ready = this.#ofJob.get(job);
-    if (ready || !isClockTrigger(job.trigger)) return ready;
-    const table = this.#make(job, job.trigger);
-    this.#ofJob.set(job, table);
-    return table;
-  }
-
-  #make(job: TimedJob, trigger: ClockTrigger): Timetable {
-    const key = JSON.stringify([job.trigger, job.created_at]);
-    const known = this.#made.get(job.id);
-    if (known?.key === key) return known.table;
-    const table = cached(timetableOf(trigger, Date.parse(job.created_at)));
-    this.#made.set(job.id, { key, table });
-    return table;
+    const { trigger } = job;
+    if (!isClockTrigger(trigger)) return undefined;
+    return this.#ofJob.getOrInsertComputed(job, () => {
+      const key = JSON.stringify([trigger, job.created_at]);
+      const known = this.#made.get(job.id);
+      if (known?.key === key) return known.table;
+      const table = cached(timetableOf(trigger, Date.parse(job.created_at)));
+      this.#made.set(job.id, { key, table });
+      return table;
+    });
   }
 }
 

@@ -95,8 +95,7 @@ export class ProcGroupManager implements ResourceHolder {
 
   #join(proc: Process, groupId: PGID): void {
     proc.groups = new Set([...proc.groups, groupId]);
-    const members = this.#members.get(groupId) ?? new Set();
-    this.#members.set(groupId, members.add(proc));
+    this.#members.getOrInsertComputed(groupId, () => new Set()).add(proc);
   }
 
   #leave(proc: Process, groupId: PGID): void {

@@ -197,9 +197,7 @@ export class SignalManager implements ResourceHolder {
   }
 
   #stateOf(proc: Process): SignalState {
-    const state = this.#states.get(proc) ?? new SignalState();
-    this.#states.set(proc, state);
-    return state;
+    return this.#states.getOrInsertComputed(proc, () => new SignalState());
   }
 
   #alive(pid: PID): Process {

@@ -74,20 +74,10 @@ const formats = new Map<string, Intl.DateTimeFormat>();
 
 /** Making a format costs more than using it a hundred times. */
 function formatOf(zone: string): Intl.DateTimeFormat {
-  const known = formats.get(zone);
-  if (known) return known;
-  const made = new Intl.DateTimeFormat("en-US", {
-    timeZone: zone,
-    hourCycle: "h23",
-    year: "numeric",
-    month: "numeric",
-    day: "numeric",
-    hour: "numeric",
-    minute: "numeric",
-    second: "numeric",
-  });
-  formats.set(zone, made);
-  return made;
+  const date = { year: "numeric", month: "numeric", day: "numeric" } as const;
+  const time = { hourCycle: "h23", hour: "numeric", minute: "numeric", second: "numeric" } as const;
+  const made = () => new Intl.DateTimeFormat("en-US", { timeZone: zone, ...date, ...time });
+  return formats.getOrInsertComputed(zone, made);
 }
 
 /** The date of an instant in a zone: 2026-11-20. */

@@ -110,22 +110,17 @@ function sameItems<T>(some: readonly T[], others: readonly T[]): boolean {
 function toolsOfAll(entries: readonly DeviceEntry[]): readonly NamedTool[] {
   const byName = new Map<string, NamedTool>();
   for (const entry of entries) {
-    for (const named of toolsOf(entry)) {
-      if (!byName.has(named.tool.name)) byName.set(named.tool.name, named);
-    }
+    const tools = toolsOf.getOrInsertComputed(entry, namedTools);
+    for (const named of tools) if (!byName.has(named.tool.name)) byName.set(named.tool.name, named);
   }
   return [...byName.values()].sort((a, b) => (a.tool.name < b.tool.name ? -1 : 1));
 }
 
 /** The tools of each device, made once and shared by all processes. */
-const named = new WeakMap<DeviceEntry, readonly NamedTool[]>();
+const toolsOf = new WeakMap<DeviceEntry, readonly NamedTool[]>();
 
-function toolsOf(entry: DeviceEntry): readonly NamedTool[] {
-  const known = named.get(entry);
-  if (known) return known;
-  const tools = (entry.device.tools ?? []).map((tool): NamedTool => ({ tool, entry }));
-  named.set(entry, tools);
-  return tools;
+function namedTools(entry: DeviceEntry): readonly NamedTool[] {
+  return (entry.device.tools ?? []).map((tool) => ({ tool, entry }));
 }
 
 /** The layer of a device table. Nearer layers come first in a namespace. */

@@ -256,8 +256,8 @@ export class Asks {
 
   #addWait(proc: Process, { call_id }: OpenAsk, ms: number): void {
     if (call_id === null) return;
-    const waited = this.#waited.get(proc) ?? new Map<string, number>();
-    this.#waited.set(proc, waited.set(call_id, (waited.get(call_id) ?? 0) + ms));
+    const waited = this.#waited.getOrInsertComputed(proc, () => new Map());
+    waited.set(call_id, (waited.get(call_id) ?? 0) + ms);
     // The call has asked, also if it gets no verdict.
     if (!proc.verdicts.has(call_id)) proc.verdicts.set(call_id, []);
   }
@@ -467,8 +467,7 @@ export class Attendance {
   /** Adds a client that can answer. Returns a function that removes it and returns how many the process still has. */
   add(proc: Process, client: Channel<LiveEvent>): () => number | null {
     this.#met.add(proc);
-    const clients = this.#answering.get(proc) ?? new Set();
-    this.#answering.set(proc, clients.add(client));
+    const clients = this.#answering.getOrInsertComputed(proc, () => new Set()).add(client);
     return () => (clients.delete(client) ? clients.size : null);
   }
 

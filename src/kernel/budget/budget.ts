@@ -20,12 +20,7 @@ export interface BudgetLimits {
 }
 
 export const UNLIMITED: BudgetLimits = {
-  tokens: null,
-  cost: null,
-  steps: null,
-  timeMs: null,
-  children: null,
-  depth: null,
+  ...{ tokens: null, cost: null, steps: null, timeMs: null, children: null, depth: null },
 };
 
 /** The quantities that model calls use. */
@@ -171,8 +166,12 @@ export class TreeBudget {
       settle: (used) => {
         if (settled) throw new SyscallError("INTERNAL", "A reservation was settled a second time.");
         settled = true;
-        for (const one of this.#chain) one.#release(amount);
-        this.#use(used);
+        for (const one of this.#chain) {
+          add(one.#reserved, amount, -1);
+          // Rounding may leave a fraction of a cent.
+          if (--one.#reservations === 0) one.#reserved.cost = 0;
+        }
+        this.charge(used);
         // Last, because writing it may fail.
         for (const one of this.#chain) {
           if (one.#day && (one.limits.tokens !== null || one.limits.cost !== null)) one.#day.spend(used);
@@ -181,9 +180,13 @@ export class TreeBudget {
     };
   }
 
-  /** Adds what a child has used while this process was not its parent. The day has counted it already. */
+  /** Adds what was used, by a child also while this process was not its parent: the day has counted that already. */
   charge(used: BudgetUsage): void {
-    this.#use(used);
+    for (const one of this.#chain) {
+      add(one.#used, { ...used, cost: used.cost ?? 0 }, 1);
+      if (used.cost !== null) one.#priced = true;
+      for (const wake of [...(one.#waiting ?? [])]) wake();
+    }
   }
 
   /** Resolves when a reservation in the same limits was settled. Throws the signal's reason. */
@@ -252,21 +255,6 @@ export class TreeBudget {
   /** The budget that has as many live processes as it may have. */
   get #full(): TreeBudget | undefined {
     return this.#chain.find(({ limits, live }) => limits.children !== null && live >= limits.children);
-  }
-
-  #release(amount: Amounts): void {
-    add(this.#reserved, amount, -1);
-    this.#reservations--;
-    // Rounding may leave a fraction of a cent.
-    if (this.#reservations === 0) this.#reserved.cost = 0;
-  }
-
-  #use(used: BudgetUsage): void {
-    for (const one of this.#chain) {
-      add(one.#used, { ...used, cost: used.cost ?? 0 }, 1);
-      if (used.cost !== null) one.#priced = true;
-      for (const wake of [...(one.#waiting ?? [])]) wake();
-    }
   }
 
   /** Reads the day's spending only if it is limited. */

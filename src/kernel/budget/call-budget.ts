@@ -284,7 +284,11 @@ export class CallCharge {
   readonly #usage: Usage;
   /** The provider of this call. After a failure, the process may have another one. */
   readonly #provider: ProviderChoice;
-  readonly #used = new AttemptUsage();
+  /** The usage of the attempts before the last, together. */
+  #before: Readonly<Usage> = NOTHING;
+  #attempt: Readonly<Usage> = NOTHING;
+  /** The attempts before the last that are not charged yet. */
+  #earlier: readonly Usage[] = NO_ATTEMPTS;
   /** What earlier steps have charged. */
   readonly #paid = noUsage();
   #budget: CallBudget | undefined;
@@ -305,23 +309,26 @@ export class CallCharge {
     return this.#budget === undefined;
   }
 
+  /** The last report of each attempt counts. */
   report(usage: Usage): void {
-    this.#used.report(usage);
+    this.#attempt = usage;
   }
 
   nextAttempt(): void {
-    this.#used.nextAttempt();
+    this.#before = this.#total();
+    this.#earlier = [...this.#earlier, this.#attempt];
+    this.#attempt = NOTHING;
   }
 
   get attempt(): Readonly<Usage> {
-    return this.#used.attempt;
+    return this.#attempt;
   }
 
   /**
    * Charges the current step once: `total` less what earlier steps were charged. `steps` is 0 if none is made. Returns
    * what was used, and what it cost if that is known; `isNew`: it was charged just now.
    */
-  pay(total = this.#used.total(), steps: 0 | 1 = 1): PaidRequest & { isNew: boolean } {
+  pay(total = this.#total(), steps: 0 | 1 = 1): PaidRequest & { isNew: boolean } {
     const used = subtractUsage(total, this.#paid);
     const budget = this.#budget;
     const provider = this.#provider;
@@ -335,10 +342,20 @@ export class CallCharge {
     return { provider, used, cost_usd, isNew: true };
   }
 
+  #total(): Usage {
+    const total = { ...this.#before };
+    addUsage(total, this.#attempt);
+    return total;
+  }
+
   /** The cost of all attempts that `used` contains; undefined if it is not known. */
   #costOf(used: Usage): number | undefined {
     const { price } = this.#provider;
-    const costs = this.#used.charge(used).map((attempt) => costOf(attempt, price));
+    // Each attempt has the price of its own length.
+    const earlier = this.#earlier;
+    this.#earlier = NO_ATTEMPTS;
+    const attempts = [...earlier, earlier.reduce(subtractUsage, used)];
+    const costs = attempts.map((attempt) => costOf(attempt, price));
     return costs.includes(null) ? used.cost_usd : costs.reduce<number>((sum, cost) => sum + (cost ?? 0), 0);
   }
 }
@@ -346,38 +363,3 @@ export class CallCharge {
 /** Shared by the calls that wait for their answer. */
 const NOTHING: Readonly<Usage> = noUsage();
 const NO_ATTEMPTS: readonly Usage[] = [];
-
-/** Adds up the usage of one call's attempts. The last report of each attempt counts. */
-class AttemptUsage {
-  #before: Readonly<Usage> = NOTHING;
-  #attempt: Readonly<Usage> = NOTHING;
-  /** The attempts before the last that are not charged yet. */
-  #earlier: readonly Usage[] = NO_ATTEMPTS;
-
-  report(usage: Usage): void {
-    this.#attempt = usage;
-  }
-
-  nextAttempt(): void {
-    this.#before = this.total();
-    this.#earlier = [...this.#earlier, this.#attempt];
-    this.#attempt = NOTHING;
-  }
-
-  get attempt(): Readonly<Usage> {
-    return this.#attempt;
-  }
-
-  total(): Usage {
-    const total = { ...this.#before };
-    addUsage(total, this.#attempt);
-    return total;
-  }
-
-  /** Parts what is charged now into its attempts: each has the price of its own length. */
-  charge(used: Usage): Usage[] {
-    const earlier = this.#earlier;
-    this.#earlier = NO_ATTEMPTS;
-    return [...earlier, earlier.reduce(subtractUsage, used)];
-  }
-}

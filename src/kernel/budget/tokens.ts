@@ -55,7 +55,7 @@ export function estimateRequest({ system_prompt, messages, tools }: Omit<Request
 const estimates = new WeakMap<object, number>();
 
 export function estimateMessage(message: Message): number {
-  return memoized(message, () => {
+  return estimates.getOrInsertComputed(message, () => {
     const { content, tool_calls, images = [] } = message;
     const calls = tool_calls === undefined ? 0 : estimateTokens(JSON.stringify(tool_calls));
     const shown = images.reduce((sum, image) => sum + estimateImage(image), 0);
@@ -64,15 +64,7 @@ export function estimateMessage(message: Message): number {
 }
 
 function estimateTools(tools: readonly LLMTool[]): number {
-  return memoized(tools, () => estimateTokens(JSON.stringify(tools)));
-}
-
-function memoized(of: object, count: () => number): number {
-  const before = estimates.get(of);
-  if (before !== undefined) return before;
-  const tokens = count();
-  estimates.set(of, tokens);
-  return tokens;
+  return estimates.getOrInsertComputed(tools, () => estimateTokens(JSON.stringify(tools)));
 }
 
 /** Anthropic's formula; OpenAI and Google count fewer. Larger images are scaled down by the provider. */

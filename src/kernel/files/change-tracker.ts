@@ -154,24 +154,17 @@ export class ChangeTracker {
   /** A tool is about to change this file (absolute). */
   async writing(file: string): Promise<void> {
     const path = this.#shown(file);
-    const known = this.#writes.get(path);
-    const write = known ?? { file, before: this.#stateOf(file), after: undefined };
-    this.#writes.set(path, write);
-    await write.before;
+    const begun = () => ({ file, before: this.#stateOf(file), after: undefined });
+    await this.#writes.getOrInsertComputed(path, begun).before;
   }
 
   /** A tool has changed this file (absolute). */
   written(file: string): void {
     const path = this.#shown(file);
-    const unknown: FileState = {
-      kind: "file",
-      oid: null,
-      size: 0,
-      lost: "its tool did not announce the change",
-    };
-    const write = this.#writes.get(path) ?? { file, before: Promise.resolve(unknown), after: undefined };
+    const lost = "its tool did not announce the change";
+    const before = Promise.resolve<FileState>({ kind: "file", oid: null, size: 0, lost });
+    const write = this.#writes.getOrInsert(path, { file, before, after: undefined });
     write.after = this.#stateOf(file);
-    this.#writes.set(path, write);
   }
 
   async end(call: CallOptions): Promise<void> {
@@ -306,7 +299,7 @@ export class ChangeTracker {
   /** Whether the run has moved a folder above the file, or changed what is in one. */
   async #isInMoved(path: string): Promise<boolean> {
     for (let at = dirname(path); at !== "."; at = dirname(at)) {
-      const stat = await lstat(pathOf(join(this.#ports.dir, at))).catch(() => null);
+      const stat = await this.#statOf(at);
       if (stat && this.#ports.isOwn(stat.ctimeMs)) return true;
     }
     return false;
@@ -317,11 +310,15 @@ export class ChangeTracker {
     if (before !== null || after === null || isAbsolute(path)) return undefined;
     const made: string[] = [];
     for (let at = dirname(path); at !== "."; at = dirname(at)) {
-      const stat = await lstat(pathOf(join(this.#ports.dir, at))).catch(() => null);
+      const stat = await this.#statOf(at);
       if (!stat?.isDirectory() || !this.#ports.isOwn(stat.birthtimeMs)) break;
       made.push(at);
     }
     return made.length > 0 ? made : undefined;
+  }
+
+  #statOf(folder: string): Promise<Stats | null> {
+    return lstat(pathOf(join(this.#ports.dir, folder))).catch(() => null);
   }
 
   /** When a file was changed last. For a deleted one: when its folder was. */

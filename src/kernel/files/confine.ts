@@ -179,8 +179,7 @@ async function rulePaths(
 }
 
 async function namespaceOf(proc: Process, key: string, made: NamespaceOptions): Promise<RunNamespace | null> {
-  const known = spaces.get(proc) ?? new Map<string, Promise<RunNamespace | null>>();
-  spaces.set(proc, known);
+  const known = spaces.getOrInsertComputed(proc, () => new Map());
   const found = await known.get(key);
   if (found === null || (found && !found.hasEnded)) return found;
   if (known.size >= MAX_SPACES && !known.has(key)) return null;
@@ -204,8 +203,7 @@ export function sandboxRefusals(proc: Process, result: string, notice: (text: st
 }
 
 function noticeOnce(proc: Process, text: string, notice: (text: string) => void): void {
-  const known = shown.get(proc) ?? new Set();
-  shown.set(proc, known);
+  const known = shown.getOrInsertComputed(proc, () => new Set());
   if (known.has(text) || known.size >= MAX_NOTICES) return;
   known.add(text);
   notice(text);
@@ -215,15 +213,7 @@ const shown = new WeakMap<Process, Set<string>>();
 const MAX_NOTICES = 50;
 
 /** Outside of a sandbox a missing program fails at the start; inside, only bubblewrap would report it. */
-function requireProgram({
-  argv,
-  cwd,
-  env,
-}: {
-  argv: string[];
-  cwd: string;
-  env: Record<string, string>;
-}): void {
+function requireProgram({ argv, cwd, env }: Required<Confinable>): void {
   const { PATH = "" } = env;
   if (Bun.which(argv[0] ?? "", { PATH, cwd }) !== null && existsSync(cwd)) return;
   throw spawnError(Object.assign(new Error("ENOENT"), { code: "ENOENT" }), argv, cwd, PATH);
@@ -239,11 +229,9 @@ function fileRules({ denials, limits, facts }: Permissions["overFiles"]): FileRu
   const writing = new Set(facts.tools.filter(({ readOnly }) => readOnly !== true).map(({ name }) => name));
   const isWriting = (rule: Rule): rule is PatternRule => isPattern(rule) && writing.has(rule.name);
   const allowing = limits.map((layer) => layer.filter(isWriting));
+  const reading = denials.filter(isPattern).filter(({ name }) => name === "Read");
   return {
-    hidden: denials
-      .filter(isPattern)
-      .filter(({ name }) => name === "Read")
-      .map((rule) => denying(rule, target)),
+    hidden: reading.map((rule) => denying(rule, target)),
     kept: denials.filter(isWriting).map((rule) => denying(rule, target)),
     lifted: allowing.every((layer) => layer.length > 0) ? lifting(allowing, target) : null,
   };

@@ -90,11 +90,8 @@ export class EffectWindows<P extends object = Process> {
   }
 
   #windowsOf(proc: P): Windows {
-    const known = this.#of.get(proc);
-    if (known) return known;
-    const windows: Windows = { closed: [], open: 0, paused: 0, since: 0, firstProgram: undefined };
-    this.#of.set(proc, windows);
-    return windows;
+    const none = () => ({ closed: [], open: 0, paused: 0, since: 0, firstProgram: undefined });
+    return this.#of.getOrInsertComputed(proc, none);
   }
 }
 

@@ -28,8 +28,7 @@ export class FileGrants {
         : { tool: null, path, readOnly };
     const decision = proc.permissions.decide(call);
     if ("refusal" in decision) throw refused(proc, call, decision.refusal);
-    const grants = this.#ofProcess.get(proc) ?? new Set();
-    this.#ofProcess.set(proc, grants);
+    const grants = this.#ofProcess.getOrInsertComputed(proc, () => new Set());
     const grant = new FileGrant(call, decision.rule, as, () => grants.delete(grant));
     grants.add(grant);
     return grant;
@@ -53,18 +52,12 @@ export class FileGrants {
     const answers: (string | null)[] = [];
     const free = proc.permissions.searchesAllOf(grant.call, also);
     for (const opened of paths) {
-      if (free !== null && opened.startsWith(`${free}/`)) {
-        answers.push(null);
-        continue;
-      }
-      const refusal = refusalOf(proc, grant, opened, also);
-      if (typeof refusal !== "object" || refusal === null) {
-        answers.push(refusal);
-        continue;
-      }
+      const isFree = free !== null && opened.startsWith(`${free}/`);
+      const refusal = isFree ? null : refusalOf(proc, grant, opened, also);
+      const isAsked = typeof refusal === "object" && refusal !== null;
       // Checked again by the grant, if the rights change while the person thinks.
-      await ask(grant, refusal, opened);
-      answers.push(null);
+      if (isAsked) await ask(grant, refusal, opened);
+      answers.push(isAsked ? null : refusal);
     }
     for (const [i, answer] of answers.entries()) if (answer === null) grant.recordOpened(paths[i] ?? "");
     return answers;
@@ -130,13 +123,11 @@ export class RedactingFile implements VFSFile {
     return this.#hiding(() => this.#file.write(data, signal));
   }
 
-  async read(max: number, signal: AbortSignal): Promise<Data> {
-    try {
+  read(max: number, signal: AbortSignal): Promise<Data> {
+    return this.#hiding(async () => {
       const data = await this.#file.read(max, signal);
       return typeof data === "string" ? this.#secrets.hide(data) : data;
-    } catch (thrown) {
-      throw this.#secrets.hideIn(thrown);
-    }
+    });
   }
 
   close(): Promise<void> {

@@ -81,14 +81,13 @@ export class GitDiff {
     const parts = { format: "sha1" as const, objects: [this.#store.objects], binary };
     return this.#git.within(parts, async (own) => {
       const trees = new ObjectStore({ dir: own.dir, maxBytes: MAX_TREE_BYTES });
-      const before = await treeOf(
-        trees,
-        all.map(([path, one]) => [path, one.before]),
-      );
-      const after = await treeOf(
-        trees,
-        all.map(([path, one]) => [path, one.after]),
-      );
+      const tree = (when: keyof ComparedFile) =>
+        treeOf(
+          trees,
+          all.map(([path, one]) => [path, one[when]]),
+        );
+      const before = await tree("before");
+      const after = await tree("after");
       const args = ["diff-tree", "-r", "--no-ext-diff", "--no-textconv", ...how, before, after];
       await appendFile(join(own.dir, "objects/info/alternates"), `${trees.objects}\n`);
       const { exit, output, cut } = await own.run(args, { most });
@@ -110,9 +109,7 @@ async function treeOf(
     if (slash < 0) entries.push({ mode: MODES[state.kind], name: path, oid: state.oid });
     else {
       const folder = path.slice(0, slash);
-      const inside = below.get(folder) ?? [];
-      below.set(folder, inside);
-      inside.push([path.slice(slash + 1), state]);
+      below.getOrInsert(folder, []).push([path.slice(slash + 1), state]);
     }
   }
   for (const [name, inside] of below) entries.push({ mode: "40000", name, oid: await treeOf(store, inside) });

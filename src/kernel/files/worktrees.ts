@@ -11,7 +11,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type { AgentWorktrees, TakenFile, TakeQuery } from "../kernel-ports.ts";
 import { hasEnded } from "../resume/saved-run.ts";
-import { Git, type OwnRepository } from "./git-repository.ts";
+import { Git, type GitOptions, type OwnRepository } from "./git-repository.ts";
 import { WorkTree } from "./git-work-tree.ts";
 import { openRepository, type Repository, readIfThere, rootOf } from "./user-repository.ts";
 import { ORIGIN_FILE, ORIGINS, readOrigin, WORKTREES, type WorktreeOrigin } from "./worktree-origin.ts";
@@ -219,11 +219,9 @@ export class Worktrees implements AgentWorktrees {
   }
 
   async #ignored(root: string): Promise<string> {
-    const { env, scratch, clock, children } = this.#p;
-    const tree = await WorkTree.open({
-      ...{ dir: root, untrusted: [root], env, scratch, now: () => clock.now(), watch: () => null },
-      exec: (request) => children.exec({ uuid: OWNER, spillDir: scratch, clock }, request),
-    });
+    const { clock } = this.#p;
+    const options = { ...this.#options(root, [root]), now: () => clock.now(), watch: () => null };
+    const tree = await WorkTree.open(options);
     try {
       return (await tree?.ignorePatterns({})) ?? "";
     } finally {
@@ -233,15 +231,18 @@ export class Worktrees implements AgentWorktrees {
 
   /** A git that no run can have written, in this folder. */
   async #git(dir: string): Promise<Git> {
-    const { env, scratch, clock, children, userDataDir } = this.#p;
+    const { scratch, userDataDir } = this.#p;
     await mkdir(scratch, { recursive: true, mode: 0o700 });
-    const git = await Git.find({
-      ...{ dir, untrusted: [dir, join(userDataDir, WORKTREES)], env, scratch },
-      exec: (request) => children.exec({ uuid: OWNER, spillDir: scratch, clock }, request),
-    });
+    const git = await Git.find(this.#options(dir, [dir, join(userDataDir, WORKTREES)]));
     if (git !== null) return git;
     const message = "A worktree needs the program git on the PATH, outside of the project.";
     throw new SyscallError("UNAVAILABLE", message);
+  }
+
+  #options(dir: string, untrusted: readonly string[]): GitOptions {
+    const { env, scratch, clock, children } = this.#p;
+    const owner = { uuid: OWNER, spillDir: scratch, clock };
+    return { dir, untrusted, env, scratch, exec: (request) => children.exec(owner, request) };
   }
 }
 

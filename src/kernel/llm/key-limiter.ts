@@ -281,9 +281,7 @@ export class KeyLimiter {
 
   /** Replaces what is known of this model's rate limits by the headers of its latest answer. */
   report(model: string, limits: RateLimits): void {
-    const reported = this.#reported.get(model) ?? new ReportedLimits(this.#clock);
-    this.#reported.set(model, reported);
-    reported.report(limits);
+    this.#reported.getOrInsertComputed(model, () => new ReportedLimits(this.#clock)).report(limits);
     this.#rejectImpatient(model);
     this.admit();
   }

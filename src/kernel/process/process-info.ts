@@ -5,7 +5,7 @@ import { RUN_OPTIONS } from "../../options/run-options.ts";
 import { limitsText } from "../../os/program-group.ts";
 import type { OpenAsk } from "../../run/ask-schema.ts";
 import type { ChildResult, ProcInfo, ProviderFacts } from "../../store/runs/schema.ts";
-import type { ProviderChoice, SpawnOpts, Suspension, Wake } from "../types.ts";
+import type { ProviderChoice, Suspension, Wake } from "../types.ts";
 import type { Process } from "./process.ts";
 import { isSuspended } from "./process-spec.ts";
 
@@ -65,7 +65,7 @@ export function procInfoOf(proc: Process): ProcInfo {
     resume_on_restart: spec.opts.resume_on_restart ?? false,
     supervised: spec.opts.supervised ?? null,
     job: spec.opts.job ?? null,
-    workflow: workflowOf(spec.opts),
+    workflow: spec.opts.workflow ?? (spec.opts.script ? { name: spec.opts.script.name } : null),
     provider_facts: spec.kind === "agent" ? providerFacts(proc.model.provider) : null,
     groups: [...proc.groups],
     earlier_pids: earlierPids(spec.progress?.before),
@@ -93,10 +93,6 @@ export function procInfoOf(proc: Process): ProcInfo {
       ),
     },
   };
-}
-
-function workflowOf({ script, workflow }: SpawnOpts): ProcInfo["workflow"] {
-  return workflow ?? (script ? { name: script.name } : null);
 }
 
 /** The facts of a process that never change. */
@@ -156,21 +152,10 @@ export function isWoken(wake: Wake, chat = false): boolean {
 }
 
 /** Variables whose values are recorded (design §2, "Environment"). */
-const RECORDED_VARIABLES: ReadonlySet<string> = new Set([
-  "PATH",
-  "HOME",
-  "USER",
-  "LOGNAME",
-  "SHELL",
-  "LANG",
-  "LANGUAGE",
-  "TZ",
-  "TERM",
-  "TMPDIR",
-  "PWD",
-  // Its trace, which a resume continues.
-  "TRACEPARENT",
-]);
+const RECORDED_VARIABLES: ReadonlySet<string> = new Set(
+  // The last is its trace, which a resume continues.
+  "PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TERM TMPDIR PWD TRACEPARENT".split(" "),
+);
 
 /** The recorded facts of a run's provider, so that a resume can report changes. They contain no key. */
 export function providerFacts({ device, config, contextWindow, maxOutput }: ProviderChoice): ProviderFacts {

@@ -55,11 +55,8 @@ export class StockPlugins {
   }
 
   load(stock: EmbeddedPlugin): Promise<Plugin> {
-    const known = this.#loaded.get(stock.name);
-    if (known) return known;
-    const plugin = stock.import().then((module) => exportedPlugin(stock.name, module));
-    this.#loaded.set(stock.name, plugin);
-    return plugin;
+    const { name } = stock;
+    return this.#loaded.getOrInsertComputed(name, async () => exportedPlugin(name, await stock.import()));
   }
 
   /** The stock parts that a plugin from disk replaces: "plugin fs", "/dev/fs", "Read", "/mnt/mcp". */

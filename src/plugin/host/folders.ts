@@ -99,9 +99,7 @@ export function withoutCopies(
     const files = embedded(name)?.files ?? [];
     const isSame = ({ path, digest }: FileDigest): boolean => {
       const file = `${folder}/${path}`;
-      const same = seen.get(file) ?? digestFile(file) === `sha256:${digest}`;
-      seen.set(file, same);
-      return same;
+      return seen.getOrInsertComputed(file, () => digestFile(file) === `sha256:${digest}`);
     };
     return files.length === 0 || !files.every(isSame);
   });

@@ -237,9 +237,8 @@ export class PluginHost {
     const sandbox = this.#confine && sandboxOf(name, entry, project);
     const key = sandbox ? JSON.stringify([entry, sandbox]) : entry;
     const confine = async () => (sandbox && (await this.#confine?.(sandbox))) ?? null;
-    const known = this.#disk.get(key) ?? new DiskPlugin(name, entry, { ...this.#ports, confine });
-    this.#disk.set(key, known);
-    return known;
+    const made = () => new DiskPlugin(name, entry, { ...this.#ports, confine });
+    return this.#disk.getOrInsertComputed(key, made);
   }
 }
 
@@ -283,7 +282,7 @@ function pluginSettings({ name, configSchema }: Plugin, part: unknown): unknown 
     const message = `config.yaml has settings for plugin ${name}, which takes none. Remove plugins.${name}.`;
     throw new SyscallError("INVALID", message);
   }
-  const parsed = typeOf(configSchema).safeParse(part ?? {});
+  const parsed = schemas.getOrInsertComputed(configSchema, readSchema).safeParse(part ?? {});
   if (parsed.success) return parsed.data;
   const issues = parsed.error.issues.map((issue) => ({ ...issue, path: ["plugins", name, ...issue.path] }));
   const message = `The settings of plugin ${name} in config.yaml do not fit its schema. ${issueText({ issues })}.`;
@@ -300,11 +299,3 @@ function defaultsOf({ configSchema }: Plugin): unknown {
 
 /** Each run reads the settings of all its plugins; a plugin's schema stays the same object until it is loaded again. */
 const schemas = new WeakMap<object, z.ZodType>();
-
-function typeOf(schema: object): z.ZodType {
-  const known = schemas.get(schema);
-  if (known) return known;
-  const made = readSchema(schema);
-  schemas.set(schema, made);
-  return made;
-}
