@@ -46,11 +46,10 @@ export class ChildAgents {
   async run(parent: Process, wish: ChildRequest, callId: string, signal: AbortSignal): Promise<ProcInfo> {
     const { suspend, waiting } = this.#parts;
     const on = waiting.of(parent, callId);
+    const again = (uuid: string) => () => this.#resumeOrAdopt(parent, wish, uuid, callId, signal);
     const child =
       on?.on === "child"
-        ? await this.#inOrder(parent, signal, () =>
-            this.#resumeOrAdopt(parent, wish, on.uuid, callId, signal),
-          )
+        ? await this.#inOrder(parent, signal, again(on.uuid))
         : await this.#spawnFor(parent, wish, callId, signal);
     if (!(child instanceof Process)) return child;
     const info = await this.#awaitEnd(parent, child, signal);
@@ -172,10 +171,8 @@ export class ChildAgents {
       if (child instanceof Process) this.#waiting.set(child.pid, parent);
       return child;
     })();
-    this.#starts.set(
-      parent,
-      started.catch(() => undefined),
-    );
+    const over = started.catch(() => undefined);
+    this.#starts.set(parent, over);
     return started;
   }
 
@@ -304,7 +301,7 @@ function liveChildren({ units }: SavedRun): string[] {
 function takeResult(parent: Process, info: ProcInfo): void {
   const { uuid, tokens_used, cost_usd, steps_used } = info;
   charge(parent, uuid, { tokens: tokens_used, cost: cost_usd, steps: steps_used ?? info.steps });
-  parent.childEnded(resultOf(info));
+  parent.family.childEnded(resultOf(info));
 }
 
 /**

@@ -142,7 +142,7 @@ export class Asks {
    * `added` for the model.
    */
   take(proc: Process, callId: string): { asked: AskVerdict[]; waitedMs: number; added: string } {
-    for (const { proc: asking, ask, settled } of this.#open.all())
+    for (const { proc: asking, ask, settled } of this.#open.values())
       if (asking === proc && ask.call_id === callId)
         settled.reject(new SyscallError("CLOSED", "The call that asks is over."));
     // A question of a suspended run that its call no longer needed.
@@ -228,7 +228,7 @@ export class Asks {
     const since = clock.monotonic();
     let late: Timer | undefined;
     proc.asks.set(ask.id, ask);
-    this.#open.add(waiting);
+    this.#open.set(ask.id, waiting);
     const timer =
       ask.until_ms === null
         ? null
@@ -270,12 +270,8 @@ export class Asks {
       if (ask.call_id !== null) this.#parts.waiting.end(proc, ask.call_id);
       this.#open.end(ask.id, "it was withdrawn, because its call ended");
     }
-    this.#emit(proc, {
-      event: "ask_closed",
-      ask: liveAsk(proc, ask),
-      verdict: null,
-      ...(isKept && { parked: true }),
-    });
+    const closed = { event: "ask_closed", ask: liveAsk(proc, ask), verdict: null } as const;
+    this.#emit(proc, { ...closed, ...(isKept && { parked: true }) });
   }
 
   /** The person has not answered in time: the policy decides. */
@@ -304,7 +300,7 @@ export class Asks {
 
   /** The last client that could answer has gone: the policy decides. */
   #leftAlone(): void {
-    for (const waiting of [...this.#open.all()]) {
+    for (const waiting of [...this.#open.values()]) {
       const { proc, ask } = waiting;
       if (waiting.isSettled || proc.stopped || this.#attendance.canAnswer(proc)) continue;
       if (this.#canPark(proc, ask)) this.#park(waiting);
@@ -337,23 +333,18 @@ export class Asks {
   async #allowAlways(proc: Process, rules: readonly string[], inProject: boolean): Promise<void> {
     const { asker, table, warn } = this.#parts;
     const { project } = proc.spec.opts;
+    const inSame = table.all().filter(({ spec }) => spec.opts.project.id === project.id);
     const roots = inProject
-      ? table
-          .all()
-          .filter(
-            ({ family, spec }) =>
-              table.find(family.ppid) === undefined && spec.opts.project.id === project.id,
-          )
-      : [this.#parts.table.ancestry(proc).at(-1) ?? proc];
+      ? inSame.filter((one) => table.parent(one) === undefined)
+      : [table.ancestry(proc).at(-1) ?? proc];
     for (const root of roots)
       table.setPermissions(root, root.permissions.allowAlways(rules, inProject ? "project" : "run"));
     if (inProject) {
       try {
         const written = await asker?.allowInProject(project, rules);
         // The line is the user's, and no change of a run.
-        for (const { spec } of written ? table.all() : [])
-          if (spec.opts.project.id === project.id)
-            spec.opts.outputs = [...(spec.opts.outputs ?? []), ...(written ?? [])];
+        for (const { spec } of written ? inSame : [])
+          spec.opts.outputs = [...(spec.opts.outputs ?? []), ...(written ?? [])];
       } catch (thrown) {
         warn(`PID ${proc.pid}`, `${rules.join(", ")} could not be stored for the project: ${String(thrown)}`);
       }
@@ -363,7 +354,7 @@ export class Asks {
 
   /** Answers the open questions that need none any more. `via`: what has allowed their calls. */
   recheck(via: string): void {
-    for (const waiting of this.#open.all()) {
+    for (const waiting of this.#open.values()) {
       const { proc: other, ask, grant } = waiting;
       if (!ask.call || !grant || waiting.isSettled) continue;
       if (other.permissions.asks({ ...grant.call, opened: ask.call.opened }) === null)
@@ -396,7 +387,7 @@ function liveAsk({ pid, uuid, spec }: Process, ask: OpenAsk): LiveAsk {
 const MAX_REMEMBERED = 1_000;
 
 /** An open question. */
-export interface Waiting {
+interface Waiting {
   proc: Process;
   ask: OpenAsk;
   grant: FileGrant | null;
@@ -405,31 +396,10 @@ export interface Waiting {
   isSettled: boolean;
 }
 
-export class OpenQuestions {
-  readonly #open = new Map<string, Waiting>();
+/** The open questions, by id. One is removed when no call waits for it any more. */
+class OpenQuestions extends Map<string, Waiting> {
   /** How the last questions ended, by id. */
   readonly #ended = new BoundedMap<string, string>(MAX_REMEMBERED);
-
-  get size(): number {
-    return this.#open.size;
-  }
-
-  add(waiting: Waiting): void {
-    this.#open.set(waiting.ask.id, waiting);
-  }
-
-  get(id: string): Waiting | undefined {
-    return this.#open.get(id);
-  }
-
-  all(): Waiting[] {
-    return [...this.#open.values()];
-  }
-
-  /** Removes a question that no call waits for any more. */
-  delete(id: string): void {
-    this.#open.delete(id);
-  }
 
   /** Ends the question with this decision, unless it has ended before. */
   settle(waiting: Waiting, settled: Settled): void {
@@ -454,7 +424,7 @@ export class OpenQuestions {
 }
 
 /** The clients that can answer the questions of each process, and what decides where there is none. */
-export class Attendance {
+class Attendance {
   readonly #table: Pick<ProcessTable, "ancestry">;
   readonly #answering = new WeakMap<Process, Set<Channel<LiveEvent>>>();
   /** Processes whose client has attached, or is not expected any more. */

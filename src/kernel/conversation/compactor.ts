@@ -2,7 +2,7 @@
 
 import { SyscallError } from "../../plugin/index.ts";
 import { subtractUsage } from "../../run/usage.ts";
-import type { Compaction, SoFar } from "../../store/runs/schema.ts";
+import type { Compaction } from "../../store/runs/schema.ts";
 import { RunError, recordOrFail } from "../errors/kernel-errors.ts";
 import type { ModelRequest } from "../llm/model-device.ts";
 import type { Process } from "../process/process.ts";
@@ -83,27 +83,23 @@ export class Compactor {
     this.#quietBelow = (gains ? after : before) + targets.window * GROWTH;
     if (!gains) return { tokensBefore: before, tokensAfter: before, by: null };
     const ts = new Date(this.#parts.clock.now()).toISOString();
+    const { cut, summary } = draft;
+    const usage = subtractUsage(proc.run.usage, spent);
     const compaction: Compaction = {
       ts,
       why,
       tokens_before: before,
       tokens_after: after,
-      cut: draft.cut,
-      summary: draft.summary,
-      usage: subtractUsage(proc.run.usage, spent),
+      cut,
+      summary,
+      usage,
     };
-    await this.#apply(compaction, step);
-    return { tokensBefore: before, tokensAfter: after, by: draft.summary?.by ?? null };
-  }
-
-  /** Writes it to the journal first, so that an interrupted run resumes with it. */
-  async #apply(compaction: Compaction, step: number): Promise<void> {
-    const proc = this.#proc;
-    const { ts } = compaction;
-    const so_far: SoFar = proc.usageSoFar;
+    // In the journal first, so that an interrupted run resumes with it.
+    const so_far = proc.usageSoFar;
     recordOrFail(() => proc.record.journal({ t: "compact", step, ts, compaction, so_far }));
     await this.#parts.ctx.compact(proc, compaction);
-    proc.run.contextTokens = compaction.tokens_after;
+    proc.run.contextTokens = after;
+    return { tokensBefore: before, tokensAfter: after, by: summary?.by ?? null };
   }
 }
 
@@ -134,15 +130,11 @@ const MAX_ANSWER_SHARE = 0.5;
  * all its tokens cost more.
  */
 export function tokenTargets(
-  {
-    contextWindow,
-    outputLimit = 0,
-    maxOutput = outputLimit,
-    price,
-  }: Pick<ProviderChoice, "contextWindow" | "maxOutput" | "outputLimit" | "price">,
+  model: Pick<ProviderChoice, "contextWindow" | "maxOutput" | "outputLimit" | "price">,
   limits: Pick<Limits, "context_window" | "compact_at">,
   refusedAt: number,
 ): TokenTargets {
+  const { contextWindow, outputLimit = 0, maxOutput = outputLimit, price } = model;
   const window = Math.min(contextWindow ?? limits.context_window, refusedAt);
   const answer = Math.min(maxOutput, window * MAX_ANSWER_SHARE);
   const share = Math.min(window, price?.long?.above ?? window);

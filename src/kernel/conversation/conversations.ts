@@ -111,11 +111,8 @@ export class Conversations {
       const calls = message.tool_calls?.map((call) => call.name).join(", ");
       return `${index + 1} ${message.role}: ${shortenText(message.content, SHOWN)}${calls ? ` [calls ${calls}]` : ""}`;
     });
-    return [
-      `system prompt: ${systemPrompt.length} characters, ${messages.length} messages`,
-      ...lines,
-      "",
-    ].join("\n");
+    const head = `system prompt: ${systemPrompt.length} characters, ${messages.length} messages`;
+    return [head, ...lines, ""].join("\n");
   }
 
   /** Contexts not yet freed. */
@@ -195,10 +192,8 @@ export async function storeImages(
 
 /** The beginning of a text, on one line. */
 export function shortenText(text: string, chars: number): string {
-  const line = text
-    .slice(0, 4 * chars)
-    .replace(/\s+/g, " ")
-    .trim();
+  const beginning = text.slice(0, 4 * chars);
+  const line = beginning.replace(/\s+/g, " ").trim();
   return line.length <= chars ? line : `${wellFormed(line.slice(0, chars - 1))}…`;
 }
 

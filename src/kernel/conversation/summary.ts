@@ -200,7 +200,6 @@ export function clipText(text: string, tokens: number, where = ""): string {
   const head = Math.ceil(chars * HEAD);
   const left = text.length - chars;
   const mark = `[… ${left} of ${text.length} characters left out here.${where === "" ? "" : ` ${where}`} …]`;
-  return [wellFormed(text.slice(0, head)), mark, wellFormed(text.slice(text.length - (chars - head)))].join(
-    "\n",
-  );
+  const end = text.slice(text.length - (chars - head));
+  return [wellFormed(text.slice(0, head)), mark, wellFormed(end)].join("\n");
 }

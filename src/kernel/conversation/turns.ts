@@ -3,11 +3,6 @@
 import type { Message, ToolCall } from "../../plugin/index.ts";
 import { estimateMessage } from "../budget/tokens.ts";
 
-/** Positions where a conversation can be split. Providers reject an answer without the results of its calls. */
-function turnStarts(messages: readonly Message[]): number[] {
-  return messages.flatMap(({ role }, at) => (role === "tool" ? [] : [at]));
-}
-
 /** The position of the `count`-th last answer; 0 if there are fewer. */
 export function lastAnswers(messages: readonly Message[], count: number): number {
   const answers = messages.flatMap(({ role }, at) => (role === "assistant" ? [at] : []));
@@ -16,7 +11,8 @@ export function lastAnswers(messages: readonly Message[], count: number): number
 
 /** The start of the longest tail of at most `tokens` tokens: at least the last turn, never the first message. */
 export function tailStart(messages: readonly Message[], tokens: number): number {
-  const starts = turnStarts(messages).filter((at) => at > 0);
+  // A conversation can't be split elsewhere: providers reject an answer without the results of its calls.
+  const starts = messages.flatMap(({ role }, at) => (role === "tool" || at === 0 ? [] : [at]));
   let kept = 0;
   let start = messages.length;
   for (const at of starts.reverse()) {

@@ -29,13 +29,8 @@ export function requireEffects(
   requireFolders(effects.folders ?? [], parent);
   for (const command of effects.commands ?? []) {
     const refusal = parent.permissions.toolRefusal("Bash", command);
-    if (refusal)
-      throw lacking(
-        parent,
-        `give its child the check ${JSON.stringify(command)}`,
-        `Bash(${command})`,
-        refusal,
-      );
+    const what = `give its child the check ${JSON.stringify(command)}`;
+    if (refusal) throw lacking(parent, what, `Bash(${command})`, refusal);
   }
   for (const file of effects.files ?? []) {
     const refusal = readRefusal(parent, file, guarded);

@@ -148,10 +148,8 @@ export class ProcessOpener {
     if (!history.asked) return;
     const { messages, tokens } = history.asked;
     const tools = [...proc.toolset.shown.values()].map(({ tool }) => toolForModel(tool));
-    proc.model.estimate.learn(
-      { model: proc.model.provider.model, system_prompt: head, messages, tools },
-      tokens,
-    );
+    const { model } = proc.model.provider;
+    proc.model.estimate.learn({ model, system_prompt: head, messages, tools }, tokens);
   }
 
   async #promptParts(proc: Process): Promise<{ parts: AskedPart[]; notices: string[] }> {
@@ -169,11 +167,8 @@ export class ProcessOpener {
       this.#promptParts(proc),
     ]);
     proc.notices.push(...notices);
-    proc.conversation.promptParts = parts.map(({ plugin, title, text }) => ({
-      plugin,
-      title,
-      characters: text.length,
-    }));
+    const shown = parts.map(({ plugin, title, text }) => ({ plugin, title, characters: text.length }));
+    proc.conversation.promptParts = shown;
     const head = assembleHead({
       instructions: agent.instructions,
       skills,

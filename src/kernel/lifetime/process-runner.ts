@@ -105,9 +105,8 @@ export class ProcessRunner {
     const { callbacks, children, files, mounts, units, watchers } = this.#parts;
     watchers.doing(proc, "end", "ending");
     await this.endChildren(proc);
-    const outcome = await this.#conclude(proc, ran).catch((thrown) =>
-      failed(namedError(thrown, "ChangedFiles", proc.pid)),
-    );
+    const broken = (thrown: unknown) => failed(namedError(thrown, "ChangedFiles", proc.pid));
+    const outcome = await this.#conclude(proc, ran).catch(broken);
     await this.#attempt(proc, "units", () => units.end(proc));
     await this.#attempt(proc, "programs", () => children.endOwner(proc.uuid));
     // A program may have spawned more children. From here on there are no new ones.
@@ -205,7 +204,7 @@ export class ProcessRunner {
     const parent = this.#parts.table.find(proc.family.ppid);
     const read = proc.permissions.taint;
     if (parent && read) this.#parts.taint(parent, read.origin, `the run ${proc.uuid}: ${read.source}`);
-    parent?.childEnded({
+    parent?.family.childEnded({
       uuid: proc.uuid,
       pid: proc.pid,
       agent: proc.spec.agent.name,

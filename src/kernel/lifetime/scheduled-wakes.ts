@@ -65,15 +65,12 @@ export class ScheduledWakes {
   }
 
   #requireStepCall(proc: Process, callId: string): void {
-    if (this.#parts.drain.isActive(proc, callId) && !proc.model.served) {
-      if (proc.spec.wakes) return;
-      const reason =
-        "Wake: this run has no daemon that could resume it (--no-daemon). Wait within a command, such as `sleep 60`, or end your work and say when to continue it.";
-      throw new SyscallError("UNAVAILABLE", reason);
-    }
-    const reason =
-      "Wake: expected a tool call of a run's own step. A program that acts as the model, and a program of a run, wait by themselves.";
-    throw new SyscallError("UNAVAILABLE", reason);
+    const isStepCall = this.#parts.drain.isActive(proc, callId) && !proc.model.served;
+    if (isStepCall && proc.spec.wakes) return;
+    const reason = isStepCall
+      ? "this run has no daemon that could resume it (--no-daemon). Wait within a command, such as `sleep 60`, or end your work and say when to continue it."
+      : "expected a tool call of a run's own step. A program that acts as the model, and a program of a run, wait by themselves.";
+    throw new SyscallError("UNAVAILABLE", `Wake: ${reason}`);
   }
 
   #requireWake(proc: Process, { at_ms, on }: WakeRequest): OwnWake {

@@ -64,12 +64,7 @@ export class AnswerReader {
   }
 
   async #readEvents(watch: IdleTimeout): Promise<LLMAnswer> {
-    const answer = {
-      content: "",
-      reasoning: "",
-      tool_calls: [] as ToolCall[],
-      usage: noUsage(),
-    };
+    const answer = { content: "", reasoning: "", tool_calls: [] as ToolCall[], usage: noUsage() };
     const { secrets = new Secrets() } = this.#device;
     const redactors = { text_delta: secrets.stream(), reasoning_delta: secrets.stream() };
     const add = (type: "text_delta" | "reasoning_delta", text: string): void => {
@@ -102,7 +97,12 @@ export class AnswerReader {
         else if (event.type === "usage") answer.usage = event.usage;
         else if (event.type === "stop") {
           // What has cut an answer is not undone by a later end.
-          if (!CUTS.has(stop.stop_reason)) stop = stopOf(event);
+          const { reason, word, opaque } = event;
+          const more = {
+            ...(word !== undefined && { stop_word: word }),
+            ...(opaque !== undefined && { opaque }),
+          };
+          if (!CUTS.has(stop.stop_reason)) stop = { stop_reason: reason, ...more };
           addRest();
         } else if (event.type === "error") throw errorOf(event);
         this.#onEvent(event);
@@ -155,15 +155,6 @@ const READ_MAX = 1024 * 1024;
 /** Characters of one answer, including its events. No model writes as much, but a broken server may. */
 const MAX_ANSWER_CHARS = 16 * 1024 * 1024;
 
-function stopOf(event: Extract<LLMEvent, { type: "stop" }>) {
-  const { reason, word, opaque } = event;
-  return {
-    stop_reason: reason,
-    ...(word !== undefined && { stop_word: word }),
-    ...(opaque !== undefined && { opaque }),
-  };
-}
-
 function tooLong(): SyscallError {
   return new SyscallError("DRIVER", `the model's answer is longer than ${MAX_ANSWER_CHARS} characters`, {
     retryable: false,
@@ -171,9 +162,8 @@ function tooLong(): SyscallError {
 }
 
 function errorOf(event: Extract<LLMEvent, { type: "error" }>): SyscallError {
-  const { retry_after_ms: retryAfterMs, retryable, too_long: tooLong } = event;
-  const detail = { retryAfterMs, retryable, tooLong };
-  return new SyscallError(event.code, event.message, detail);
+  const { code, message, retry_after_ms: retryAfterMs, retryable, too_long: tooLong } = event;
+  return new SyscallError(code, message, { retryAfterMs, retryable, tooLong });
 }
 
 function isJson(text: string): boolean {

@@ -48,7 +48,13 @@ export class FairQueue<T extends QueueEntry> {
   }
 
   add(turn: T): void {
-    const queue = this.#byTree.get(turn.tree) ?? this.#addTree(turn);
+    const { tree, isRetry } = turn;
+    const queue = this.#byTree.getOrInsertComputed(tree, () => {
+      const added: TreeQueue<T> = { tree, waiting: [] };
+      if (isRetry) this.#queues.unshift(added);
+      else this.#queues.push(added);
+      return added;
+    });
     const before = queue.waiting.findLastIndex(({ order }) => order < turn.order);
     queue.waiting.splice(before + 1, 0, turn);
     this.#size++;
@@ -92,14 +98,6 @@ export class FairQueue<T extends QueueEntry> {
     this.#queues = this.#queues.filter(({ waiting }) => waiting.length > 0);
     this.#size -= removed.length;
     return removed;
-  }
-
-  #addTree({ tree, isRetry }: T): TreeQueue<T> {
-    const queue: TreeQueue<T> = { tree, waiting: [] };
-    this.#byTree.set(tree, queue);
-    if (isRetry) this.#queues.unshift(queue);
-    else this.#queues.push(queue);
-    return queue;
   }
 }
 
@@ -305,15 +303,8 @@ export class KeyLimiter {
       holds: models.flatMap((model) => {
         const hold = this.#holdOf(model);
         if (hold === undefined) return [];
-        const { window, error } = hold;
-        return [
-          {
-            model,
-            until_ms: Math.ceil(window.endsAt),
-            left_ms: Math.ceil(window.leftMs),
-            why: error.message,
-          },
-        ];
+        const until_ms = Math.ceil(hold.window.endsAt);
+        return [{ model, until_ms, left_ms: Math.ceil(hold.window.leftMs), why: hold.error.message }];
       }),
       reported: Object.fromEntries([...this.#reported].map(([model, { last }]) => [model, last ?? {}])),
       requests: this.#requests,

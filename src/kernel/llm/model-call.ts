@@ -168,7 +168,9 @@ export class ModelCall {
     const { work } = this.#proc;
     // A fallback that can't be recorded ends the run; the attempt is charged all the same.
     const end = await this.#send(attempt).catch((error: unknown): AttemptEnd => ({ kind: "failed", error }));
-    const settled = await this.#settle(programCalls);
+    // Accepts no more tool calls, and waits for those under way: they may end the answer.
+    this.#proc.model.served = undefined;
+    const settled = await programCalls?.settle().then(() => undefined, endedBy);
     const begins = charge.isPaid;
     const answer = end.kind === "answered" ? end.answer : undefined;
     // A step that is interrupted before its answer begins does not count.
@@ -209,12 +211,6 @@ export class ModelCall {
     }
   }
 
-  /** Accepts no more tool calls, and waits for those under way: they may end the answer. */
-  async #settle(programCalls: ProgramToolCalls | undefined): Promise<AttemptEnd | undefined> {
-    this.#proc.model.served = undefined;
-    return programCalls?.settle().then(() => undefined, endedBy);
-  }
-
   /** Accepts the tool calls of a program; each of its turns is a step. */
   #acceptCalls(events: AnswerEvents, charge: CallCharge): ProgramToolCalls {
     return new ProgramToolCalls(this.#parts, this.#proc, {
@@ -244,12 +240,9 @@ export class ModelCall {
     if (turns >= 1 && turns < Infinity) request.max_turns = turns;
     const onWait = (): void =>
       this.#parts.watchers.doing(this.#proc, "slot", "waiting for budget that other calls have reserved");
-    const reserving = reserveCall(spec.budget, request, model.provider, work.cancellation, {
-      input,
-      steps,
-      onWait,
-    });
-    const budget = requireBudget(await reserving);
+    const terms = { input, steps, onWait };
+    const reserved = await reserveCall(spec.budget, request, model.provider, work.cancellation, terms);
+    const budget = requireBudget(reserved);
     this.cutByBudget = budget.lowered;
     if (budget.maxOutput !== undefined) request.max_output = budget.maxOutput;
     return budget;
@@ -270,13 +263,10 @@ export class ModelCall {
       tree: proc.spec.tree,
       observer: progress,
     };
-    return debug.call(
-      proc,
-      "Read",
-      { fd: proc.model.fd, length: READ_LENGTH },
-      () => gate.call(proc.model.provider.gateKey, device, request, gateOptions),
-      () => ({ bytes: device.readBytes, pieces: device.reads }),
-    );
+    const args = { fd: proc.model.fd, length: READ_LENGTH };
+    const read = () => gate.call(proc.model.provider.gateKey, device, request, gateOptions);
+    const result = () => ({ bytes: device.readBytes, pieces: device.reads });
+    return debug.call(proc, "Read", args, read, result);
   }
 
   /** If a program broke off after it called tools, the same model is asked again with their results. */
@@ -328,10 +318,8 @@ const STOP = Symbol("no more");
 /** The end by what a step of a program has thrown. A step that can't be recorded ends the run. */
 function endedBy(thrown: unknown): AttemptEnd {
   if (thrown === STOP) return { kind: "stopped" };
-  return {
-    kind: "failed",
-    error: thrown instanceof SyscallError ? new RunError("record_error", thrown) : thrown,
-  };
+  const error = thrown instanceof SyscallError ? new RunError("record_error", thrown) : thrown;
+  return { kind: "failed", error };
 }
 
 function requireBudget(budget: CallBudget | BudgetShortage): CallBudget {

@@ -130,18 +130,13 @@ export class ModelGate {
 
   /** Calls under way, including those that wait for a slot or a retry. */
   get calls(): number {
-    let calls = 0;
-    for (const { limiter } of this.#keys.values()) calls += limiter.calls;
-    return calls;
+    return this.#keys.values().reduce((sum, { limiter }) => sum + limiter.calls, 0);
   }
 
   /** The status of all recently used keys, in the order of their first use. */
   status(): GateStatus[] {
-    return [...this.#keys.values()].map(({ provider, limiter }) => ({
-      provider,
-      calls: limiter.calls,
-      ...limiter.status,
-    }));
+    const keys = [...this.#keys.values()];
+    return keys.map(({ provider, limiter }) => ({ provider, calls: limiter.calls, ...limiter.status }));
   }
 
   /** The limiter of a key; an idle one is kept for a while, with what it has learned. */
@@ -189,7 +184,9 @@ export class ModelGate {
       return answer;
     } catch (thrown) {
       idle.signal.throwIfAborted();
-      const error = asSyscallError(thrown);
+      const cause = thrown;
+      const message = `the model's driver failed: ${String(thrown)}`;
+      const error = thrown instanceof SyscallError ? thrown : new SyscallError("DRIVER", message, { cause });
       if (!isRetryable(error)) throw error;
       if (error.code === "EXHAUSTED") outcome = "refused";
       return error;
@@ -219,7 +216,12 @@ export class ModelGate {
     if (requestedMs !== undefined && error.code === "EXHAUSTED") limiter.holdOff(model, requestedMs, later);
     if ((requestedMs ?? 0) > patienceMs) throw later;
     const wait = schedule.next(error, limits, counts);
-    if (!wait) throw requestedMs ? withoutResetTime(later) : retriesUsedUp(error, schedule);
+    if (!wait) {
+      const { code, message, cause, retryAfterMs } = later;
+      throw requestedMs
+        ? new SyscallError(code, message, { cause, retryAfterMs })
+        : retriesUsedUp(error, schedule);
+    }
     observer.onRetry?.({ attempt: schedule.failures, ...wait, error });
     await sleep(clock, wait.delayMs, signal);
   }
@@ -238,11 +240,6 @@ function withResetTime(error: SyscallError, ms: number, now: number): SyscallErr
   });
 }
 
-/** The same error without a reset time, when the retries are used up. */
-function withoutResetTime({ code, message, cause, retryAfterMs }: SyscallError): SyscallError {
-  return new SyscallError(code, message, { cause, retryAfterMs });
-}
-
 /** The same error with the number of attempts. */
 function retriesUsedUp(error: SyscallError, { failures, elapsedMs }: RetrySchedule): SyscallError {
   const { code, message, retryable } = error;
@@ -257,11 +254,6 @@ function retriesUsedUp(error: SyscallError, { failures, elapsedMs }: RetrySchedu
 function timeoutError(what: string, setting: string): SyscallError {
   const advice = `Raise ${setting} in config.yaml, or use another model or provider`;
   return new SyscallError("TIMEOUT", `the model ${what}. ${advice}`);
-}
-
-function asSyscallError(thrown: unknown): SyscallError {
-  if (thrown instanceof SyscallError) return thrown;
-  return new SyscallError("DRIVER", `the model's driver failed: ${String(thrown)}`, { cause: thrown });
 }
 
 /**

@@ -1,13 +1,6 @@
 /** The service `llm`: model requests of a driver, for the process that opened its device. */
 
-import {
-  type LLMAnswer,
-  type LlmReply,
-  type LlmRequest,
-  O_RDWR,
-  SyscallError,
-  type Usage,
-} from "../../plugin/index.ts";
+import { type LLMAnswer, type LlmReply, type LlmRequest, O_RDWR, SyscallError } from "../../plugin/index.ts";
 import { addUsage, noUsage } from "../../run/usage.ts";
 import { CallCharge, reserveCall } from "../budget/call-budget.ts";
 import type { FileSystem } from "../file-system.ts";
@@ -86,7 +79,12 @@ export class PluginRequests {
       return answer;
     } finally {
       const paid = charge.pay(answer?.usage, 0);
-      if (callId !== undefined) addToCall(proc, callId, { ...paid.used, cost_usd: paid.cost_usd });
+      if (callId !== undefined) {
+        const begun = () => ({ requests: 0, usage: noUsage() });
+        const use = proc.run.modelUse.getOrInsertComputed(callId, begun);
+        use.requests++;
+        addUsage(use.usage, { ...paid.used, cost_usd: paid.cost_usd });
+      }
       this.#parts.watchers.used(proc, paid);
     }
   }
@@ -126,13 +124,11 @@ export class PluginRequests {
 }
 
 function requireModel({ pid, model, state }: Process): void {
-  if (model.provider.device === "" || state !== "running")
-    throw new SyscallError(
-      "UNAVAILABLE",
-      pid === 0
-        ? "No run has made this call: there is no model to ask."
-        : `Process ${pid} has no model that can be asked now.`,
-    );
+  const why =
+    pid === 0
+      ? "No run has made this call: there is no model to ask."
+      : `Process ${pid} has no model that can be asked now.`;
+  if (model.provider.device === "" || state !== "running") throw new SyscallError("UNAVAILABLE", why);
 }
 
 function requireRequest({ prompt, system = "", max_output }: LlmRequest): void {
@@ -173,10 +169,4 @@ function complete(answer: LLMAnswer): LLMAnswer {
   if (tool_calls.length === 0 && (stop_reason === "end_turn" || stop_reason === "max_tokens")) return answer;
   const why = tool_calls.length > 0 ? "it called a tool" : (stop_word ?? stop_reason);
   throw new SyscallError("DRIVER", `The model gave no complete answer: ${why}.`);
-}
-
-function addToCall(proc: Process, callId: string, used: Usage): void {
-  const { requests, usage } = proc.run.modelUse.get(callId) ?? { requests: 0, usage: noUsage() };
-  addUsage(usage, used);
-  proc.run.modelUse.set(callId, { requests: requests + 1, usage });
 }

@@ -268,7 +268,10 @@ export class Family {
   /** The parent's tool call that waits for it; null: none. */
   parentCall: string | null;
 
-  constructor({ ppid, opts, progress }: ProcessSpec) {
+  readonly #isAgent: boolean;
+
+  constructor({ kind, ppid, opts, progress }: ProcessSpec) {
+    this.#isAgent = kind === "agent";
     this.ppid = ppid;
     this.parentCall = opts.parentCall ?? null;
     this.results = [...(progress?.children ?? [])];
@@ -287,11 +290,11 @@ export class Family {
     if (at >= 0) this.children.splice(at, 1);
   }
 
-  /** `shown`: the record of the next step has it. */
-  childEnded(result: ChildResult, shown: boolean): void {
+  /** Of an agent, the record of the next step has it. */
+  childEnded(result: ChildResult): void {
     const before = this.results.findIndex(({ uuid }) => uuid === result.uuid);
     if (before >= 0) this.results.splice(before, 1);
     this.results.push(result);
-    if (shown) this.newResults.push(result);
+    if (this.#isAgent) this.newResults.push(result);
   }
 }

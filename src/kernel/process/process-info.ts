@@ -80,7 +80,8 @@ export function procInfoOf(proc: Process): ProcInfo {
     acted: proc.run.acted,
     files_changed: [...proc.result.filesChanged].sort(),
     files_changed_complete: proc.result.filesChangedComplete,
-    children: inSpawnOrder([...suspendedChildren(proc), ...proc.family.results]),
+    // Parallel children end in any order. A UUID begins with the time of the spawn.
+    children: [...suspendedChildren(proc), ...proc.family.results].sort((a, b) => (a.uuid < b.uuid ? -1 : 1)),
     ...(proc.run.heldBy && { units_at_end: proc.run.heldBy }),
     versions: { rnix: spec.version, ...spec.opts.devices.versions },
     kernel: spec.kernelId,
@@ -101,11 +102,6 @@ export type ProcessIdentity = Pick<ProcInfo, "pid" | "uuid" | "kind" | "agent" |
 export function identityOf({ pid, uuid, spec: { kind, agent, opts } }: Process): ProcessIdentity {
   const { project, chat = false, job = null } = opts;
   return { pid, uuid, kind, agent: agent.name, project: project.home ?? project.dir, chat, job };
-}
-
-/** Parallel children end in any order. A UUID begins with the time of the spawn. */
-function inSpawnOrder(children: ChildResult[]): ChildResult[] {
-  return children.sort((a, b) => (a.uuid < b.uuid ? -1 : 1));
 }
 
 const NOTICES_KEPT = 50;

@@ -77,16 +77,8 @@ export interface Preparation {
 
 /** An agent with a name, all rights and nothing else: for runs without an agent, and for processes of other kinds. */
 export function bareAgent(name: string): AgentInfo {
-  return {
-    name,
-    description: "",
-    instructions: "",
-    skills: [],
-    deferredSkills: [],
-    allowedTools: ["*"],
-    checks: [],
-    source: "kernel",
-  };
+  const none = { description: "", instructions: "", skills: [], deferredSkills: [], checks: [] };
+  return { name, ...none, allowedTools: ["*"], source: "kernel" };
 }
 
 /** The answer of a step that calls no tools. */
@@ -132,23 +124,10 @@ export interface RunProgress {
 
 export function initialProgress(): RunProgress {
   return {
-    elapsedMs: 0,
-    step: 0,
-    openStep: null,
-    answered: null,
-    toolCalls: 0,
-    acted: false,
-    usage: noUsage(),
-    plan: null,
-    completion: null,
-    corrections: 0,
-    turnOver: false,
-    answerCut: false,
-    checks: [],
-    skills: [],
-    children: [],
-    asks: [],
-    counted: [],
+    ...{ elapsedMs: 0, step: 0, toolCalls: 0, corrections: 0, usage: noUsage() },
+    ...{ openStep: null, answered: null, plan: null, completion: null },
+    ...{ acted: false, turnOver: false, answerCut: false },
+    ...{ checks: [], skills: [], children: [], asks: [], counted: [] },
   };
 }
 

@@ -8,7 +8,7 @@ import { type ChecklistItem, SyscallError } from "../../plugin/index.ts";
 import type { AskVerdict, OpenAsk } from "../../run/ask-schema.ts";
 import type { Activity } from "../../run/live-event.ts";
 import type { RunWriter } from "../../store/runs/run-store.ts";
-import type { ChildResult, ProcInfo, SoFar } from "../../store/runs/schema.ts";
+import type { ProcInfo, SoFar } from "../../store/runs/schema.ts";
 import { FdTable } from "../../vfs/namespace.ts";
 import type { FileGrant } from "../permission/file-grant.ts";
 import type { Permissions } from "../permission/permissions.ts";
@@ -341,18 +341,10 @@ export class Process {
       return { kind: "ask", text, since_ms: ask.asked_at_ms, until_ms: ask.until_ms };
     }
     if (this.waitsForMessage) {
-      return {
-        kind: "input",
-        text: "waiting for your message",
-        since_ms: this.#waitsSinceMs,
-        until_ms: null,
-      };
+      const text = "waiting for your message";
+      return { kind: "input", text, since_ms: this.#waitsSinceMs, until_ms: null };
     }
     return this.activity.now(this.spec.opts.cwd);
-  }
-
-  childEnded(result: ChildResult): void {
-    this.family.childEnded(result, this.spec.kind === "agent");
   }
 
   /** The process as proc-info.json and the protocol show it. */

@@ -39,14 +39,8 @@ export function verdict(
   }
   const child = children.find(({ exit_code, interrupted }) => exit_code !== 0 && !interrupted);
   if (child) {
-    return {
-      code: 1,
-      reason: "failed",
-      error: new SyscallError(
-        "INVALID",
-        `The agent finished, but its child ${child.uuid} (${child.agent}) did not complete: ${child.exit_reason ?? "still running"}.`,
-      ),
-    };
+    const message = `The agent finished, but its child ${child.uuid} (${child.agent}) did not complete: ${child.exit_reason ?? "still running"}.`;
+    return { code: 1, reason: "failed", error: new SyscallError("INVALID", message) };
   }
   return { code: 0, reason: "completed" };
 }

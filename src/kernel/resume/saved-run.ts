@@ -92,24 +92,24 @@ export async function readSavedRun(
   const { openStep } = history;
   const settled = [...(openStep?.settled.values() ?? [])];
   const calls = state.recorded_calls + settled.length;
-  const soFar = usedSoFar(info, state);
+  const {
+    tokens_used: tokens,
+    cost_usd: cost,
+    steps_used: steps,
+    elapsed_ms: elapsedMs,
+  } = usedSoFar(info, state);
   const isCutOff = info.ended_at_ms === null;
   const delivered = new Set(openStep ? state.delivered : []);
   return {
     ...{ info, meta, spawned, state, history },
-    used: {
-      tokens: soFar.tokens_used,
-      cost: soFar.cost_usd,
-      steps: soFar.steps_used,
-      elapsedMs: soFar.elapsed_ms,
-    },
+    used: { tokens, cost, steps, elapsedMs },
     units: units.foreign > 0 ? [] : units.records,
     unread: inbox.unread.filter(({ seq }) => !delivered.has(seq)),
     damage: damageTexts(lost),
     progress: {
       ...progressAt(state, openStep, agent),
       before: info,
-      elapsedMs: soFar.elapsed_ms,
+      elapsedMs,
       openStep,
       // Cut off between the answer and its end. The last answer of another run, which this one began with, is no end.
       answered:
