@@ -14,18 +14,15 @@ export interface Lazy<T> {
 /** A part that is made by its first use; `make` may load its code, too. */
 export function lazy<T>(make: () => T): Lazy<T> {
   let hasEnded = false;
-  const end = (): T | undefined => {
+  const part: Lazy<T> = () => {
+    if (hasEnded && part.made === undefined) throw new SyscallError("CLOSED", "Rnix is shutting down.");
+    part.made ??= make();
+    return part.made;
+  };
+  part.end = () => {
     hasEnded = true;
     return part.made;
   };
-  const part: Lazy<T> = Object.assign(
-    () => {
-      if (hasEnded && part.made === undefined) throw new SyscallError("CLOSED", "Rnix is shutting down.");
-      part.made ??= make();
-      return part.made;
-    },
-    { end },
-  );
   return part;
 }
 

@@ -75,10 +75,7 @@ function short(text: string, cwd: string): string {
 }
 
 export function cutTitle(text: string, most = MAX_TITLE): string {
-  return text.length <= most
-    ? text
-    : `${text
-        .slice(0, most - 1)
-        .toWellFormed()
-        .trimEnd()}…`;
+  if (text.length <= most) return text;
+  const kept = text.slice(0, most - 1).toWellFormed();
+  return `${kept.trimEnd()}…`;
 }

@@ -67,12 +67,9 @@ export async function withGrace<T>(
   const deaf = Promise.withResolvers<never>();
   let cancelTimer = (): void => {};
   const onAbort = (): void => {
-    if (graceMs <= 0) {
-      deaf.reject(signal.reason);
-      return;
-    }
-    const timer = clock.timer(graceMs, () => deaf.reject(signal.reason));
-    cancelTimer = timer.cancel;
+    const fail = (): void => deaf.reject(signal.reason);
+    if (graceMs <= 0) fail();
+    else cancelTimer = clock.timer(graceMs, fail).cancel;
   };
   const ignore = onceAborted(signal, onAbort);
   try {
@@ -216,15 +213,6 @@ function isCancelled(thrown: unknown): boolean {
 export function withTimeout(clock: Clock, ms: number, work: Promise<unknown>): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const timer = clock.timer(ms, () => resolve(false));
-    work.then(
-      () => {
-        timer.cancel();
-        resolve(true);
-      },
-      (error: unknown) => {
-        timer.cancel();
-        reject(error);
-      },
-    );
+    work.finally(() => timer.cancel()).then(() => resolve(true), reject);
   });
 }

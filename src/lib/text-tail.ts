@@ -44,7 +44,7 @@ export class TextTail {
   }
 
   #trim(): void {
-    const whole = this.#pieces.length === 1 ? (this.#pieces[0] ?? "") : this.#pieces.join("");
+    const whole = this.#pieces.join("");
     const from = Math.max(0, whole.length - this.#max);
     // Half a surrogate pair is no character.
     const kept = whole.slice(isLowSurrogate(whole, from) ? from + 1 : from);

@@ -72,8 +72,9 @@ export class Checks {
     for (const [index, command] of proc.spec.checks.entries()) {
       watchers.doing(proc, "check", `checking: ${firstLine(command)}`);
       const started = clock.monotonic();
+      const later = attempt > 1 && { attempt };
       if (!hasCommand(command, proc.spec.opts.env)) {
-        done.push({ command, exit_code: NOT_FOUND, output: NOTHING_RAN, ...(attempt > 1 && { attempt }) });
+        done.push({ command, exit_code: NOT_FOUND, output: NOTHING_RAN, ...later });
         break;
       }
       const { exit, output } = await runProgram(
@@ -85,13 +86,7 @@ export class Checks {
       const exit_code = exit.timedOut ? null : exit.code;
       const failed = exit_code !== 0;
       const elapsed_ms = Math.round(clock.monotonic() - started);
-      done.push({
-        command,
-        exit_code,
-        elapsed_ms,
-        ...(failed && { output }),
-        ...(attempt > 1 && { attempt }),
-      });
+      done.push({ command, exit_code, elapsed_ms, ...(failed && { output }), ...later });
       if (failed || proc.stopped) break;
     }
     return done;

@@ -20,7 +20,8 @@ export class OutputSchema {
 
   /** Parses an answer that is JSON, alone or in one code fence. `text` is the document without the fence. */
   read(answer: string): Reading {
-    const text = unfenced(answer.trim());
+    const document = answer.trim();
+    const text = FENCED.exec(document)?.[1] ?? document;
     let output: unknown;
     try {
       output = JSON.parse(text);
@@ -31,7 +32,9 @@ export class OutputSchema {
     } catch (error) {
       if (error instanceof RangeError) return { problem: "it is nested too deeply" };
       if (!(error instanceof SyntaxError)) throw error;
-      return { problem: `it is not one JSON document (${error.message}); it begins ${quoted(answer)}` };
+      const beginning = answer.length > QUOTED_CHARS ? `${answer.slice(0, QUOTED_CHARS)}…` : answer;
+      const problem = `it is not one JSON document (${error.message}); it begins`;
+      return { problem: `${problem} ${JSON.stringify(beginning)}` };
     }
     return { output, text };
   }
@@ -43,20 +46,11 @@ const QUOTED_CHARS = 60;
 
 const FENCED = /^```[a-z]*\n([\s\S]*?)\n?```$/i;
 
-function unfenced(text: string): string {
-  return FENCED.exec(text)?.[1] ?? text;
-}
-
-function quoted(text: string): string {
-  return JSON.stringify(text.length > QUOTED_CHARS ? `${text.slice(0, QUOTED_CHARS)}…` : text);
-}
-
 function compiled(schema: object): z.ZodType {
   try {
     if (JSON.stringify(schema).length > MAX_SCHEMA_CHARS) {
-      throw invalidSchema(
-        `it is longer than ${MAX_SCHEMA_CHARS} characters, and the prompt contains the whole schema`,
-      );
+      const limit = `${MAX_SCHEMA_CHARS} characters`;
+      throw invalidSchema(`it is longer than ${limit}, and the prompt contains the whole schema`);
     }
     return readSchema(checkable(schema, "#"));
   } catch (error) {
@@ -71,30 +65,18 @@ function invalidSchema(why: string): SyscallError {
 }
 
 /** Keywords that apply to one type only. Without that type beside them, zod ignores them. */
-const TYPE_OF_KEYWORD: Record<string, string> = {
-  properties: "object",
-  required: "object",
-  additionalProperties: "object",
-  patternProperties: "object",
-  propertyNames: "object",
-  minProperties: "object",
-  maxProperties: "object",
-  items: "array",
-  prefixItems: "array",
-  contains: "array",
-  minItems: "array",
-  maxItems: "array",
-  uniqueItems: "array",
-  minLength: "string",
-  maxLength: "string",
-  pattern: "string",
-  format: "string",
-  minimum: "number",
-  maximum: "number",
-  exclusiveMinimum: "number",
-  exclusiveMaximum: "number",
-  multipleOf: "number",
+const KEYWORDS = {
+  object:
+    "properties required additionalProperties patternProperties propertyNames minProperties maxProperties",
+  array: "items prefixItems contains minItems maxItems uniqueItems",
+  string: "minLength maxLength pattern format",
+  number: "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf",
 };
+const TYPE_OF_KEYWORD = new Map(
+  Object.entries(KEYWORDS).flatMap(([type, keywords]) =>
+    keywords.split(" ").map((keyword) => [keyword, type] as const),
+  ),
+);
 /** Keywords that hold one schema, a list of schemas, or schemas by name. */
 const ONE = ["items", "additionalProperties", "propertyNames", "contains"];
 const SEVERAL = ["prefixItems", "anyOf", "oneOf", "allOf"];
@@ -104,12 +86,11 @@ const NAMED = ["properties", "patternProperties", "$defs", "definitions"];
 function checkable(schema: unknown, at: string): Record<string, unknown> {
   if (!isObject(schema))
     throw invalidSchema(`${at} is ${JSON.stringify(schema) ?? "nothing"}, which is no schema`);
-  const keyword = Object.keys(schema).find((key) => Object.hasOwn(TYPE_OF_KEYWORD, key));
+  const keyword = Object.keys(schema).find((key) => TYPE_OF_KEYWORD.has(key));
   if (keyword !== undefined && "$ref" in schema) throw invalidSchema(`${at} has ${keyword} beside $ref`);
   if (keyword !== undefined && schema.type === undefined) {
-    throw invalidSchema(
-      `${at} has ${keyword} and no type; write "type": "${TYPE_OF_KEYWORD[keyword]}" beside it`,
-    );
+    const type = TYPE_OF_KEYWORD.get(keyword);
+    throw invalidSchema(`${at} has ${keyword} and no type; write "type": "${type}" beside it`);
   }
   const fixed = [...(Array.isArray(schema.enum) ? schema.enum : []), schema.const];
   if (fixed.some((value) => typeof value === "object" && value !== null)) {
@@ -124,10 +105,8 @@ function checkable(schema: unknown, at: string): Record<string, unknown> {
   for (const key of NAMED) {
     if (schema[key] === undefined) continue;
     if (!isObject(schema[key])) throw invalidSchema(`${at}/${key} is no mapping of names to schemas`);
-    const named = Object.entries(schema[key]).map(([name, one]) => [
-      name,
-      subschema(one, `${at}/${key}/${name}`),
-    ]);
+    const entries = Object.entries(schema[key]);
+    const named = entries.map(([name, one]) => [name, subschema(one, `${at}/${key}/${name}`)]);
     result[key] = Object.fromEntries(named);
   }
   return completed(result);

@@ -149,9 +149,8 @@ class ReasoningLoop implements AnswerEvents {
   }
 
   called(text: string, reasoning: string): void {
-    this.#journal(answerOf({ content: text, reasoning: reasoning || undefined, stop_reason: "tool_calls" }), {
-      served: true,
-    });
+    const known = { content: text, reasoning: reasoning || undefined, stop_reason: "tool_calls" } as const;
+    this.#journal(answerOf(known), { served: true });
   }
 
   ended(turn: ProgramTurn, usage: Usage): boolean {
@@ -167,13 +166,8 @@ class ReasoningLoop implements AnswerEvents {
     // The step stays open in the journal and is finished after a resume.
     if (proc.stopped && calls.some(({ state }) => state === "waiting")) return stopOf(proc);
     const tool_calls = calls.map(({ id, name, input }) => ({ id, name, input }));
-    const answer = answerOf({
-      content: text,
-      reasoning: reasoning || undefined,
-      tool_calls,
-      stop_reason: "tool_calls",
-      usage,
-    });
+    const known = { content: text, reasoning: reasoning || undefined, stop_reason: "tool_calls" } as const;
+    const answer = answerOf({ ...known, tool_calls, usage });
     const assistant = messageOf(answer);
     // The turn is appended when `appendTurn` returns; only its trace comes later.
     this.#parts.ctx.appendTurn(proc, assistant, calls.map(toolMessage)).catch(() => undefined);
@@ -246,11 +240,8 @@ class ReasoningLoop implements AnswerEvents {
       this.#parts.suspend(proc, "its answer is given, and background units go on", { on: "unit", ids: live });
       return undefined;
     }
-    watchers.doing(
-      proc,
-      "unit",
-      `waiting for background ${live.length === 1 ? "unit" : "units"} ${live.join(", ")}`,
-    );
+    const those = `${live.length === 1 ? "unit" : "units"} ${live.join(", ")}`;
+    watchers.doing(proc, "unit", `waiting for background ${those}`);
     return (await this.#turns.wait({ forUnits: true })) ? "message" : undefined;
   }
 

@@ -88,10 +88,6 @@ export function recordStep(proc: Process, ts: string, text: string, calls: ToolC
     answer: { content: text, tool_calls, stop_reason: "end_turn", usage: noUsage(), tokens_used: 0 },
     calls,
     action: "complete",
-    inbox: undefined,
-    afterCheck: false,
-    interrupted: false,
-    offered: undefined,
   });
   recordOrFail(() => proc.record.step(step));
   proc.run.recorded();
@@ -108,7 +104,7 @@ export function requestOf(prompt: string, options: AgentOptions, part: WorkflowP
     worktree,
     options: {
       ...given,
-      output_schema: schema ?? given.output_schema,
+      ...(schema && { output_schema: schema }),
       check: typeof check === "string" ? [check] : check,
     },
     workflow: { ...part, label },

@@ -41,8 +41,7 @@ const COMMANDS = new Map<string, Run>([
   ["call", call],
   [
     "recall",
-    (parts, proc, args, streams, command) =>
-      call(parts, proc, ["MemoryRecall", `query=${args.join(" ")}`], streams, command),
+    (parts, proc, args, ...rest) => call(parts, proc, ["MemoryRecall", `query=${args.join(" ")}`], ...rest),
   ],
   ["send", send],
   ["ps", ps],
@@ -91,13 +90,8 @@ async function spawn(
 async function cat(...[{ files }, proc, paths, { out }]: Parameters<Run>): Promise<number> {
   const ms = proc.spec.opts.limits.tool_timeout;
   for (const path of paths) {
-    const request = {
-      path,
-      by: { kind: "process" as const },
-      input: undefined,
-      ms,
-      late: `${path} was not read in time.`,
-    };
+    const late = `${path} was not read in time.`;
+    const request = { path, by: { kind: "process" as const }, input: undefined, ms, late };
     await exchange(files, proc, request, proc.work.signal, async (fd, signal) => {
       for (;;) {
         const data = await files.readQuietly(proc, fd, 64 * 1024, signal);
@@ -152,19 +146,13 @@ async function send(...[{ ipc }, proc, [to, ...words], { stdin }]: Parameters<Ru
 /** The processes of the project. */
 async function ps(...[{ processes }, proc, , { out }]: Parameters<Run>): Promise<number> {
   const { dir } = proc.spec.opts.project;
-  const rows = processes()
-    .listProcs(proc)
-    .filter(({ project }) => project === dir)
-    .map(({ pid, ppid, state, agent, intent }) =>
-      [
-        String(pid).padStart(6),
-        String(ppid).padStart(6),
-        state.padEnd(9),
-        agent.padEnd(12),
-        intent.split("\n")[0],
-      ].join("  "),
-    );
-  await out(`   PID    PPID  STATE      AGENT         INTENT\n${rows.map((row) => `${row}\n`).join("")}`);
+  let text = "   PID    PPID  STATE      AGENT         INTENT\n";
+  for (const { pid, ppid, state, agent, intent, project } of processes().listProcs(proc)) {
+    if (project !== dir) continue;
+    const ids = `${String(pid).padStart(6)}  ${String(ppid).padStart(6)}`;
+    text += `${ids}  ${state.padEnd(9)}  ${agent.padEnd(12)}  ${intent.split("\n")[0]}\n`;
+  }
+  await out(text);
   return 0;
 }
 

@@ -211,24 +211,19 @@ class ShellRun implements ShellHost {
     const text = JSON.stringify({ op: "stream", command, stdin: stdin ?? undefined });
     const hidden = { 1: proc.secrets.stream(), 2: proc.secrets.stream() };
     const late = `${command.slice(0, 80)} did not end within ${ms} ms.`;
+    const request = { path, by, input: text, ms, late };
     try {
-      return await exchange(
-        files,
-        proc,
-        { path, by, input: text, ms, late },
-        proc.work.signal,
-        async (fd, signal) => {
-          for (;;) {
-            const piece = Piece.parse(JSON.parse(String(await files.readQuietly(proc, fd, PIECE, signal))));
-            if ("exit" in piece) {
-              await out(hidden[1].end());
-              await err(hidden[2].end());
-              return piece.exit;
-            }
-            await (piece.fd === 1 ? out : err)(hidden[piece.fd].push(piece.text));
+      return await exchange(files, proc, request, proc.work.signal, async (fd, signal) => {
+        for (;;) {
+          const piece = Piece.parse(JSON.parse(String(await files.readQuietly(proc, fd, PIECE, signal))));
+          if ("exit" in piece) {
+            await out(hidden[1].end());
+            await err(hidden[2].end());
+            return piece.exit;
           }
-        },
-      );
+          await (piece.fd === 1 ? out : err)(hidden[piece.fd].push(piece.text));
+        }
+      });
     } finally {
       over();
       changes.settle(proc);

@@ -109,6 +109,10 @@ export class NextRequest {
   build(): ModelRequest {
     const proc = this.#proc;
     const prompt = this.#ctx.prompt(proc);
+    const { shown } = proc.toolset;
+    if (shown.size > this.#tools.length)
+      this.#tools = [...shown.values()].map(({ tool }) => toolForModel(tool));
+    this.offered = this.#tools.length;
     return {
       intent: proc.spec.intent,
       system_prompt: prompt.systemPrompt,
@@ -116,7 +120,7 @@ export class NextRequest {
       timeout_ms: proc.spec.opts.limits.model_timeout,
       turn: proc.run.recordedStep,
       messages: [...prompt.messages],
-      tools: this.#shownTools(),
+      tools: this.#tools,
       stream: true,
       effort: proc.model.effort,
       output_schema: proc.spec.opts.output_schema,
@@ -124,15 +128,6 @@ export class NextRequest {
         traceparent: traceparentFor(proc, chatKey(proc.uuid, proc.run.recordedStep + 1)),
       }),
     };
-  }
-
-  #shownTools(): LLMTool[] {
-    const { shown } = this.#proc.toolset;
-    if (shown.size > this.#tools.length) {
-      this.#tools = [...shown.values()].map(({ tool }) => toolForModel(tool));
-    }
-    this.offered = this.#tools.length;
-    return this.#tools;
   }
 }
 
@@ -171,34 +166,24 @@ export class LoopGuard {
     this.#last = print;
     if (this.#repeats < this.#threshold) return undefined;
     const names = calls.map((call) => call.name).join(", ");
-    return {
-      reason: "loop_detected",
-      message: `The same calls (${names}) with the same input gave the same result ${this.#repeats} times in a row.`,
-    };
+    const message = `The same calls (${names}) with the same input gave the same result ${this.#repeats} times in a row.`;
+    return { reason: "loop_detected", message };
   }
 
   #breaker(calls: readonly ToolCallRecord[]): Trip | undefined {
-    const failures = new Set(
-      calls
-        .filter(
-          (call) => (call.state === "failed" || call.state === "denied") && call.error_code !== "TIMEOUT",
-        )
-        .map((call) => `${call.error_code} of ${call.name}`),
-    );
-    const counts = new Map<string, number>();
-    for (const failure of failures) counts.set(failure, (this.#inARow.get(failure) ?? 0) + 1);
-    this.#inARow = counts;
+    const failures = new Set<string>();
+    for (const { name, state, error_code } of calls)
+      if ((state === "failed" || state === "denied") && error_code !== "TIMEOUT")
+        failures.add(`${error_code} of ${name}`);
+    const before = this.#inARow;
+    this.#inARow = new Map([...failures].map((failure) => [failure, (before.get(failure) ?? 0) + 1]));
     this.#failing = failures.size > 0 ? this.#failing + 1 : Math.max(0, this.#failing - 1);
-    for (const [failure, count] of counts) {
-      if (count >= FAILING_STEPS_IN_A_ROW) {
+    for (const [failure, count] of this.#inARow)
+      if (count >= FAILING_STEPS_IN_A_ROW)
         return { reason: "circuit_breaker", message: `${count} steps in a row ended in ${failure}.` };
-      }
-    }
     if (this.#failing < FAILING_STEPS) return undefined;
-    return {
-      reason: "circuit_breaker",
-      message: `${this.#failing} steps, nearly all of the latest, had a failing call.`,
-    };
+    const message = `${this.#failing} steps, nearly all of the latest, had a failing call.`;
+    return { reason: "circuit_breaker", message };
   }
 }
 
@@ -222,13 +207,13 @@ export interface FinishedStep {
   calls: ToolCallRecord[];
   action: Action;
   /** Numbers of the inbox entries in its messages. */
-  inbox: number[] | undefined;
+  inbox?: number[] | undefined;
   /** The messages of the step show a failed check. */
-  afterCheck: boolean;
+  afterCheck?: boolean;
   /** The user interrupted its answer or its calls. */
-  interrupted: boolean;
+  interrupted?: boolean;
   /** Tools in its request; undefined: not known, as the request was made before a resume. */
-  offered: number | undefined;
+  offered?: number | undefined;
 }
 
 /**
@@ -240,6 +225,7 @@ export function stepRecord(
   { ts, assistant, answer, calls, action, inbox, afterCheck, interrupted, offered }: FinishedStep,
 ): StepRecord {
   const { unrecorded } = proc.conversation;
+  const { stop_reason: reason } = answer;
   const ended = proc.family.newResults.splice(0);
   const switches = proc.model.switches.filter(({ step }) => step === proc.run.step);
   const compactions = proc.conversation.compactions.splice(0);
@@ -251,7 +237,8 @@ export function stepRecord(
     messages: unrecorded.splice(0, unrecorded.indexOf(assistant) + 1),
     raw_response: answer.content,
     reasoning: answer.reasoning,
-    stop_reason: cutShort(answer.stop_reason),
+    stop_reason:
+      reason === "end_turn" || reason === "tool_calls" || reason === "unknown" ? undefined : reason,
     stop_word: answer.stop_word,
     action,
     summary: summarize(answer, calls),
@@ -284,10 +271,6 @@ function actionOf(
   if (done.has("Skill")) return "specialize";
   if (!done.has("Plan")) return "tool_call";
   return planned ? "replan" : "plan";
-}
-
-function cutShort(reason: LLMAnswer["stop_reason"]): StepRecord["stop_reason"] {
-  return reason === "end_turn" || reason === "tool_calls" || reason === "unknown" ? undefined : reason;
 }
 
 function summarize(answer: LLMAnswer, calls: readonly ToolCallRecord[]): string {

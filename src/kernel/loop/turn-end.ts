@@ -163,9 +163,7 @@ export class TurnEnd {
   #withPauses(content: string): string {
     const { messages } = this.#io.ctx.prompt(this.#proc);
     const before = messages.slice(0, -1);
-    const other = before.findLastIndex(
-      ({ role, tool_calls }) => role !== "assistant" || tool_calls !== undefined,
-    );
+    const other = before.findLastIndex((message) => message.role !== "assistant" || message.tool_calls);
     return [...before.slice(other + 1).map((message) => message.content), content].join("");
   }
 
@@ -237,7 +235,11 @@ export class TurnEnd {
       case "refusal":
         return broken("failed", refused(stop_word));
       case "max_tokens":
-        if (WINDOW_FULL.has(stop_word ?? "")) return broken("llm_error", windowFull(stopped));
+        if (WINDOW_FULL.has(stop_word ?? ""))
+          return broken(
+            "llm_error",
+            `The answer was cut off because the conversation fills the model's context window (${stopped}). Use a model with a larger one, or set context_window in providers.yaml so that the conversation is compacted earlier.`,
+          );
         return this.#parts.model.cutByBudget
           ? broken("budget_exceeded", BUDGET_USED)
           : broken("llm_error", OUTPUT_LIMIT);
@@ -263,10 +265,6 @@ const OUTPUT_LIMIT =
 
 /** Stop words that mean the context window was full, not the answer's output limit. */
 const WINDOW_FULL: ReadonlySet<string> = new Set(["model_length", "model_context_window_exceeded"]);
-
-function windowFull(stopped: string): string {
-  return `The answer was cut off because the conversation fills the model's context window (${stopped}). Use a model with a larger one, or set context_window in providers.yaml so that the conversation is compacted earlier.`;
-}
 
 function refused(stopWord: string | undefined): string {
   if (stopWord === undefined || stopWord === "refusal")
