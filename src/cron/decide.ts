@@ -121,13 +121,7 @@ export function retryOf(
   const at = now + Math.round(wait * (1 - random() / 4));
   if (deadlineMs !== null && at - Date.parse(row.due) >= deadlineMs) return null;
   const { uuid: _, used_before: __, reserved: ___, result: ____, answer: _____, ...same } = row;
-  return {
-    ...same,
-    ...NOT_RUN,
-    attempt: row.attempt + 1,
-    queued: true,
-    not_before: isoOf(at),
-  };
+  return { ...same, ...NOT_RUN, attempt: row.attempt + 1, queued: true, not_before: isoOf(at) };
 }
 
 /** Failures in a row, the newest first, since the job was enabled. Each instant counts once. */

@@ -31,9 +31,8 @@ export class Deliveries {
   /** The deliveries that the end of a run asks for. */
   of(job: StoredJob, row: LedgerRow): Pick<LedgerRow, "delivery"> {
     if (!this.#ports.deliver) return {};
-    const before = this.#ports.ledger
-      .rows(job.id)
-      .findLast((one) => one.state === "ran" && one.due < row.due);
+    const rows = this.#ports.ledger.rows(job.id);
+    const before = rows.findLast((one) => one.state === "ran" && one.due < row.due);
     const wanted = (job.deliver ?? []).filter(({ when }) => {
       if (when === "on-failure") return row.state === "failed";
       return when === "always" || (row.state === "ran" && before?.answer !== row.answer);
@@ -53,11 +52,9 @@ export class Deliveries {
         .run(() => this.#deliver(row, key))
         .catch((thrown: unknown) =>
           this.#ports.log("warn", `job ${row.job}`, `a delivery could not be counted: ${String(thrown)}`),
-        );
-      this.#underWay.set(
-        key,
-        work.finally(() => this.#underWay.delete(key)),
-      );
+        )
+        .finally(() => this.#underWay.delete(key));
+      this.#underWay.set(key, work);
     }
   }
 

@@ -194,10 +194,8 @@ export class RunStarts {
 
   /** Rows in which nothing ran since the conversation was last resumed. */
   #passedSince(job: StoredJob, row: LedgerRow): LedgerRow[] {
-    const before = this.#ports.ledger
-      .rows(job.id)
-      .sort(byInstant)
-      .filter((one) => one.due < row.due);
+    const rows = this.#ports.ledger.rows(job.id).sort(byInstant);
+    const before = rows.filter((one) => one.due < row.due);
     return before.slice(before.findLastIndex((one) => one.state === "ran") + 1);
   }
 }

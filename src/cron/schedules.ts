@@ -110,16 +110,15 @@ export class Schedules {
     const { replace, ...fields } = parseRequest(await this.#ports.complete(parseRequest(request), caller));
     const { jobs } = this.#open(caller.project);
     const before = await jobs.read();
-    const limits = caller.run ? rightsOf(fields, caller.run, before, now) : {};
+    const { run } = caller;
+    const limits = run ? rightsOf(fields, run, before, now) : {};
     const job: StoredJob = {
       ...fields,
       trigger: withZone(fields.trigger, caller.env.TZ),
       ...limits,
       id: uuid(),
       project: caller.project.dir,
-      creator: caller.run
-        ? { kind: "run", uuid: caller.run.uuid, agent: caller.run.agent }
-        : { kind: "user" },
+      creator: run ? { kind: "run", uuid: run.uuid, agent: run.agent } : { kind: "user" },
       state: "enabled",
       reason: null,
       created_at: isoOf(now),

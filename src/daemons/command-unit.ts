@@ -72,11 +72,8 @@ export class CommandUnit implements Daemon {
       o.file.seek(reported.upTo);
     }
     if (request.kind === "monitor") {
-      this.#batcher = new EventBatcher({
-        clock,
-        stallMs: request.stallMs,
-        emit: (text, hasLines) => this.#event(text, false, hasLines),
-      });
+      const emit: EventBatcherOptions["emit"] = (text, hasLines) => this.#event(text, false, hasLines);
+      this.#batcher = new EventBatcher({ clock, stallMs: request.stallMs, emit });
     }
     if (request.timeoutMs !== undefined) {
       const left = o.startedAtMs + request.timeoutMs - clock.now();
@@ -192,14 +189,9 @@ export class CommandUnit implements Daemon {
 
 export function firstSnapshot({ id, agentId, request, startedAtMs }: CommandUnitFacts) {
   const { command, description, persistent = false } = request;
-  const common = {
-    id,
-    status: "running" as const,
-    description,
-    agent_id: agentId,
-    started_at: new Date(startedAtMs).toISOString(),
-    ended_at: null,
-  };
+  const status = "running" as const;
+  const started_at = new Date(startedAtMs).toISOString();
+  const common = { id, status, description, agent_id: agentId, started_at, ended_at: null };
   if (request.kind === "monitor") {
     const metadata = { command, event_count: 0, persistent, recent_lines: [] };
     return { ...common, kind: "monitor" as const, metadata };

@@ -120,17 +120,8 @@ export class DiskPlugin {
       const confined = await confine();
       const start: StartProgram = (argv, onMessage) =>
         plainly(confined?.argv(argv) ?? argv, onMessage, confined?.isNested ? argv : undefined);
-      return await PluginProcess.start({
-        name,
-        entry,
-        code,
-        limits,
-        start,
-        timers,
-        log,
-        signal,
-        onLess: () => this.#less(),
-      });
+      const onLess = (): void => this.#less();
+      return await PluginProcess.start({ name, entry, code, limits, start, timers, log, signal, onLess });
     } catch (thrown) {
       throw thrown instanceof SyscallError ? thrown : new SyscallError("DRIVER", String(thrown));
     } finally {

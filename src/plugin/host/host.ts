@@ -108,8 +108,9 @@ export class PluginHost {
   async #make(found: readonly PluginLocation[], project: HostProject): Promise<HostLease> {
     const steps = await this.#steps(found, project);
     const loaded = await Promise.all(steps.map((step) => this.#load(step, project.settings)));
+    const reports = steps.map(({ report }) => report);
     return leaseOf(
-      steps.map(({ report }) => report),
+      reports,
       loaded.filter((one) => one !== undefined),
     );
   }
@@ -123,9 +124,8 @@ export class PluginHost {
 
   /** The project's own plugins, read without running them, for `rnix trust`. */
   async review(project: HostProject): Promise<ProjectPlugin[]> {
-    const own = this.#look(project).filter(
-      ({ layer, refused }) => layer === "project" && refused === undefined,
-    );
+    const all = this.#look(project);
+    const own = all.filter(({ layer, refused }) => layer === "project" && refused === undefined);
     return Promise.all(
       own.map(async (found) => {
         const { files, problems } = await (await this.#diskPlugin(found, project)).read();
@@ -168,11 +168,8 @@ export class PluginHost {
   #stockStep(stock: EmbeddedPlugin): Step {
     const report = newReport(stock.name, "stock", "embedded");
     report.version = short(stock.digest);
-    const load = async () => ({
-      held: { plugin: await this.#stock.load(stock), release: () => {} },
-      problems: [],
-    });
-    return { report, load };
+    const held = async () => ({ plugin: await this.#stock.load(stock), release: () => {} });
+    return { report, load: async () => ({ held: await held(), problems: [] }) };
   }
 
   async #readStep(found: PluginLocation, project: HostProject): Promise<Step> {
@@ -259,9 +256,8 @@ async function loadDisk(plugin: DiskPlugin, read: Loadable): Promise<Loading> {
       if (!version.usable) continue;
       return { held: { plugin: version.plugin, release: version.hold() }, problems: plugin.problems };
     }
-    return {
-      problems: [{ message: "It ended again and again right after it was loaded." }, ...plugin.problems],
-    };
+    const message = "It ended again and again right after it was loaded.";
+    return { problems: [{ message }, ...plugin.problems] };
   } catch (thrown) {
     return { problems: [...plugin.problems, asProblem(thrown)] };
   }

@@ -134,9 +134,8 @@ function mountOne(
   for (const [path, device] of Object.entries(plugin.devices ?? {})) {
     const taken = (device.tools ?? []).filter((tool) => offered.has(tool.name));
     for (const { name } of taken) {
-      problems.push({
-        message: `Its tool ${name} is not offered: plugin ${offered.get(name)} of the same layer has one of that name.`,
-      });
+      const message = `Its tool ${name} is not offered: plugin ${offered.get(name)} of the same layer has one of that name.`;
+      problems.push({ message });
     }
     try {
       const { name, needs = [], secrets } = plugin;

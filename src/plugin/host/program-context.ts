@@ -1,11 +1,11 @@
 /** The contexts and mounts of a plugin in its process. */
 
+import { lazy } from "../../lib/caches.ts";
 import { countLines, TextTail } from "../../lib/text-tail.ts";
 import {
   type Child,
   type Device,
   type ExecRequest,
-  type ExitInfo,
   type Mounted,
   type OpenContext,
   type Services,
@@ -80,16 +80,7 @@ export class HostServices {
   async #exec(file: number, request: ExecRequest): Promise<Child> {
     const { child, pid, reused } = await this.#ask(file, { m: "exec", request }, "exec");
     const methods = this.#remote(file, "child", child);
-    let exit: Promise<ExitInfo> | undefined;
-    return {
-      ...methods,
-      pid,
-      reused,
-      exited: () => {
-        exit ??= methods.exited();
-        return exit;
-      },
-    };
+    return { ...methods, pid, reused, exited: lazy(() => methods.exited()) };
   }
 
   /** The methods of an owner: each asks the kernel's thread. */

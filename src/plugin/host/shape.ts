@@ -167,10 +167,8 @@ export function judge(name: string, drawn: unknown): Judged {
 export function judgeMounted(name: string, drawn: unknown): MountedShape {
   const parsed = MountedShape.safeParse(drawn);
   if (parsed.success) return parsed.data;
-  throw invalid(
-    name,
-    parsed.error.issues.map((issue) => `mount: ${issueText(issue)}`),
-  );
+  const problems = parsed.error.issues.map((issue) => `mount: ${issueText(issue)}`);
+  throw invalid(name, problems);
 }
 
 /** The plugin of a module in this thread. Fails with INVALID when it does not fit the contract. */
@@ -200,6 +198,8 @@ function headProblems(name: string, shape: PluginShape): string[] {
   return problems;
 }
 
+const WithFields = z.object({ properties: z.record(z.string(), z.unknown()) });
+
 /** Paths of the kernel: a plugin there could impersonate it. */
 const KERNEL_PATHS = /^\/(?:proc|mnt|dev\/kernel)(?:\/|$)/;
 
@@ -211,13 +211,8 @@ function deviceProblems(name: string, shape: PluginShape): string[] {
     if (KERNEL_PATHS.test(path))
       problems.push(`devices["${path}"]: /proc, /mnt and /dev/kernel are the kernel's`);
     try {
-      table.register({
-        path,
-        device: { ...device, factory: unused, provider: undefined },
-        plugin: name,
-        layer: "stock",
-        needs: [],
-      });
+      const shown = { ...device, factory: unused, provider: undefined };
+      table.register({ path, device: shown, plugin: name, layer: "stock", needs: [] });
     } catch (error) {
       problems.push(error instanceof SyscallError ? error.message : String(error));
     }
@@ -225,10 +220,7 @@ function deviceProblems(name: string, shape: PluginShape): string[] {
       const at = `devices["${path}"], tool ${tool.name}`;
       if (tools.has(tool.name)) problems.push(`${at}: the name is used twice`);
       tools.add(tool.name);
-      const fields = Object.keys(
-        z.object({ properties: z.record(z.string(), z.unknown()) }).safeParse(tool.input).data?.properties ??
-          {},
-      );
+      const fields = Object.keys(WithFields.safeParse(tool.input).data?.properties ?? {});
       for (const key of ["path", "subject"] as const) {
         const field = tool[key];
         if (field === undefined || fields.includes(field)) continue;
