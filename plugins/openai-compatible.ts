@@ -38,11 +38,11 @@ export default definePlugin({
 });
 
 function blameOf({ base_url }: Settings): Connection["blame"] {
-  if (base_url === undefined)
-    throw new SyscallError(
-      "INVALID",
-      "openai-compatible needs the server's address: set OPENAI_BASE_URL, or base_url in the provider's entry",
-    );
+  if (base_url === undefined) {
+    const message =
+      "openai-compatible needs the server's address: set OPENAI_BASE_URL, or base_url in the provider's entry";
+    throw new SyscallError("INVALID", message);
+  }
   return {
     provider: "the model server",
     keyVariable: "the variable of its key (OPENAI_API_KEY, OPENROUTER_API_KEY)",

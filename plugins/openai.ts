@@ -68,10 +68,8 @@ function targetOf(settings: Settings): Target {
   const { api = own ? "responses" : "compatible", ...extra } = settings.extra;
   const known = APIS.find((one) => one === api);
   if (known !== undefined) return { own, url, api: known, extra };
-  throw new SyscallError(
-    "INVALID",
-    `extra.api must be one of ${APIS.join(", ")}, not ${JSON.stringify(api)}`,
-  );
+  const message = `extra.api must be one of ${APIS.join(", ")}, not ${JSON.stringify(api)}`;
+  throw new SyscallError("INVALID", message);
 }
 
 function blameOf(own: boolean, url: string): Connection["blame"] {

@@ -298,11 +298,10 @@ function appendResult(
 ): void {
   const id = message.tool_call_id ?? "";
   const toolName = names.get(id);
-  if (toolName === undefined)
-    throw new SyscallError(
-      "INVALID",
-      `a tool's result must answer an earlier call; there is no call with id "${id}"`,
-    );
+  if (toolName === undefined) {
+    const message = `a tool's result must answer an earlier call; there is no call with id "${id}"`;
+    throw new SyscallError("INVALID", message);
+  }
   const part = {
     type: "tool-result" as const,
     toolCallId: id,

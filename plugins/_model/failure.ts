@@ -77,11 +77,8 @@ export function unreachable(error: unknown, blame: Blame): SyscallError {
   const [why = String(error)] = codes;
   const known = PERMANENT.find(({ code }) => codes.some((one) => code.test(one)));
   const advice = known?.advice ?? `Is it running and reachable from here? Check ${blame.urlVariable}`;
-  return new SyscallError(
-    "UNAVAILABLE",
-    `cannot reach ${blame.provider} at ${blame.url} (${why}). ${advice}`,
-    { cause: error, retryable: known === undefined },
-  );
+  const message = `cannot reach ${blame.provider} at ${blame.url} (${why}). ${advice}`;
+  return new SyscallError("UNAVAILABLE", message, { cause: error, retryable: known === undefined });
 }
 
 /** Failures that a retry does not mend. */
@@ -159,11 +156,8 @@ function garbage(blame: Blame, error: unknown): SyscallError {
     TypeValidationError.isInstance(error);
   // Other errors of a package are for its authors; the text may still help.
   const detail = understood ? "" : ` (${shown(String(error), blame.key)})`;
-  return new SyscallError(
-    "DRIVER",
-    `${blame.provider} at ${blame.url} answered something outside its protocol${detail}. If this repeats, check ${blame.urlVariable}`,
-    { cause: lean(error), retryable: true },
-  );
+  const message = `${blame.provider} at ${blame.url} answered something outside its protocol${detail}. If this repeats, check ${blame.urlVariable}`;
+  return new SyscallError("DRIVER", message, { cause: lean(error), retryable: true });
 }
 
 const NETWORK = /^(E[A-Z]+|Connection[A-Z]\w*|FailedToOpenSocket|UND_ERR_\w+)$/;

@@ -192,11 +192,8 @@ export function requestFetch(
     const type = response.headers.get("content-type") ?? "";
     if (type.startsWith("text/html")) {
       await response.body?.cancel();
-      throw new SyscallError(
-        "DRIVER",
-        `${blame.provider} at ${blame.url} answered with a web page. Check ${blame.urlVariable}`,
-        { retryable: false },
-      );
+      const message = `${blame.provider} at ${blame.url} answered with a web page. Check ${blame.urlVariable}`;
+      throw new SyscallError("DRIVER", message, { retryable: false });
     }
     return type.startsWith("application/json") ? await inspected(response, streams, blame) : response;
   };
@@ -272,9 +269,6 @@ async function inspected(response: Response, streams: boolean, blame: Blame): Pr
   const document = errorDocument(body);
   if (document !== undefined) throw reported(document, blame);
   if (!streams) return new Response(body, response);
-  throw new SyscallError(
-    "DRIVER",
-    `${blame.provider} at ${blame.url} was asked for a stream and answered in one piece that is not an error`,
-    { retryable: true },
-  );
+  const message = `${blame.provider} at ${blame.url} was asked for a stream and answered in one piece that is not an error`;
+  throw new SyscallError("DRIVER", message, { retryable: true });
 }

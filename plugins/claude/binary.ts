@@ -62,21 +62,15 @@ export async function binary(context: OpenContext, command: string | undefined):
 async function probe(context: OpenContext, path: string): Promise<Binary> {
   const version = await printed(context, path, "--version");
   if (isOlder(version)) {
-    throw new SyscallError(
-      "UNAVAILABLE",
-      `${path} has version ${version.trim()}; it can be limited to the tools of a run from ${OLDEST.join(".")} on. Update it: claude update`,
-      { retryable: false },
-    );
+    const message = `${path} has version ${version.trim()}; it can be limited to the tools of a run from ${OLDEST.join(".")} on. Update it: claude update`;
+    throw new SyscallError("UNAVAILABLE", message, { retryable: false });
   }
   const help = await printed(context, path, "--help");
   const options = new Set(help.match(/--[a-z][a-z-]+/g));
   const missing = CONFINING.filter((option) => !options.has(option));
   if (missing.length === 0) return { path, options };
-  throw new SyscallError(
-    "UNAVAILABLE",
-    `${path} does not know ${missing.join(", ")}, without which its own tools and settings can't be switched off. Update it: claude update`,
-    { retryable: false },
-  );
+  const message = `${path} does not know ${missing.join(", ")}, without which its own tools and settings can't be switched off. Update it: claude update`;
+  throw new SyscallError("UNAVAILABLE", message, { retryable: false });
 }
 
 function isOlder(version: string): boolean {

@@ -82,10 +82,8 @@ function triggerOf(triggers: Input, tz: unknown): Input {
   const given = Object.keys(triggers).filter((name) => triggers[name] !== undefined);
   const [only] = given;
   if (only === undefined || given.length > 1) {
-    throw new SyscallError(
-      "INVALID",
-      `CronCreate: expected one of ${Object.keys(triggers).join(", ")}, got ${given.length === 0 ? "none" : given.join(" and ")}.`,
-    );
+    const message = `CronCreate: expected one of ${Object.keys(triggers).join(", ")}, got ${given.length === 0 ? "none" : given.join(" and ")}.`;
+    throw new SyscallError("INVALID", message);
   }
   return { [only]: triggers[only], ...((only === "cron" || only === "at") && { tz }) };
 }

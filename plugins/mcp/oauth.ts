@@ -174,11 +174,10 @@ class LoginProvider implements OAuthClientProvider {
 
   redirectToAuthorization(address: URL): void {
     // It is opened as the person opens a page: no other program may start.
-    if (!/^https?:$/.test(address.protocol))
-      throw new SyscallError(
-        "DRIVER",
-        `The login is at ${address.protocol}, not at a page of http or https.`,
-      );
+    if (!/^https?:$/.test(address.protocol)) {
+      const message = `The login is at ${address.protocol}, not at a page of http or https.`;
+      throw new SyscallError("DRIVER", message);
+    }
     this.address = address.href;
   }
 

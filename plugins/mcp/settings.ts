@@ -55,8 +55,6 @@ export type HttpSettings = Extract<ServerSettings, { url: string }>;
 export function settingsOf(config: object): ServerSettings {
   const parsed = Settings.safeParse(config);
   if (parsed.success) return parsed.data;
-  throw new SyscallError(
-    "INVALID",
-    `MCP server: expected { name, command, args?, env?, cwd? } or { name, url, headers? }, and numbers for mountTimeoutMs, requestTimeoutMs and maxOutputBytes. ${issueText(parsed.error)}`,
-  );
+  const message = `MCP server: expected { name, command, args?, env?, cwd? } or { name, url, headers? }, and numbers for mountTimeoutMs, requestTimeoutMs and maxOutputBytes. ${issueText(parsed.error)}`;
+  throw new SyscallError("INVALID", message);
 }

@@ -42,10 +42,8 @@ export async function readLogin(path: string, url: string): Promise<Login | null
   }
   const parsed = Login.safeParse(parsedJson(text));
   if (parsed.success) return parsed.data.url === url ? parsed.data : null;
-  throw new SyscallError(
-    "INVALID",
-    `${path}: expected tokens of an MCP server. Remove the file and log in again.`,
-  );
+  const message = `${path}: expected tokens of an MCP server. Remove the file and log in again.`;
+  throw new SyscallError("INVALID", message);
 }
 
 /** Replaces the file, with mode 0600. */

@@ -103,11 +103,8 @@ function diverged(
   normalize: Normalize,
 ): SyscallError {
   const from = firstDifference(expected, actual, normalize);
-  return new SyscallError(
-    "INVALID",
-    `${name} diverges at turn ${turn + 1}: ${what}\nexpected${excerpt(expected, from)}\nactual${excerpt(actual, from)}`,
-    { retryable: false },
-  );
+  const message = `${name} diverges at turn ${turn + 1}: ${what}\nexpected${excerpt(expected, from)}\nactual${excerpt(actual, from)}`;
+  return new SyscallError("INVALID", message, { retryable: false });
 }
 
 function firstDifference(one: string, other: string, normalize: Normalize): number {

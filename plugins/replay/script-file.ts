@@ -24,12 +24,10 @@ export async function readScript(file: string, signal: AbortSignal): Promise<Scr
     case ".jsonl":
     case ".ndjson":
       return lines(file, text);
-    default:
-      throw new SyscallError(
-        "INVALID",
-        `the replay driver's model is a script file that ends in .yaml, .yml, .json or .jsonl, or the UUID of a run, not ${file}`,
-        { retryable: false },
-      );
+    default: {
+      const message = `the replay driver's model is a script file that ends in .yaml, .yml, .json or .jsonl, or the UUID of a run, not ${file}`;
+      throw new SyscallError("INVALID", message, { retryable: false });
+    }
   }
 }
 

@@ -41,7 +41,13 @@ export class ScriptedModel implements Model {
 
   async answer(request: LLMRequest, signal: AbortSignal): Promise<LLMAnswer> {
     const { script } = await this.#script(request.model, signal);
-    if (request.turn === null) throw noSummary(script);
+    // The kernel then compacts without a model.
+    if (request.turn === null) {
+      const message = `${script.name} holds the answers of a run's steps, but no summary of them`;
+      throw new SyscallError("INVALID", message, {
+        retryable: false,
+      });
+    }
     const turn = turnOf(request);
     const rule = {
       script,
@@ -53,7 +59,10 @@ export class ScriptedModel implements Model {
       return this.#chosenBefore(branch, at, request, rule);
     });
     checkResults(previous, request, turn, rule);
-    if (current === undefined) throw ranOut(script, turn);
+    if (current === undefined) {
+      const message = `${script.name} has ${turn} responses and was asked for turn ${turn + 1}. Add a response, or end the run before it`;
+      throw new SyscallError("INVALID", message, { retryable: false });
+    }
     checkConversation(current, request, turn, rule);
     return answerOf(current, turn, request, this.#withCurrentFolders(script));
   }
@@ -112,7 +121,10 @@ export class ScriptedModel implements Model {
     const messages = upToAnswer(request, turn);
     const index = recorded ?? (messages && chosen(branch, { ...request, messages }, rule));
     const option = branch.one_of[index ?? -1];
-    if (option === undefined) throw forgotten(rule.script, turn);
+    if (option === undefined) {
+      const message = `${rule.script.name}: the option taken before turn ${turn + 1} is no longer known, because the conversation was compacted`;
+      throw new SyscallError("INVALID", message, { retryable: false });
+    }
     return option;
   }
 
@@ -222,29 +234,6 @@ function pieces(text: string): string[] {
 /** Tokens where the script gives no number: about four characters each, the same on every machine. */
 function estimate(text: string): number {
   return Math.ceil(text.length / 4);
-}
-
-/** The kernel then compacts without a model. */
-function noSummary({ name }: Script): SyscallError {
-  return new SyscallError("INVALID", `${name} holds the answers of a run's steps, but no summary of them`, {
-    retryable: false,
-  });
-}
-
-function ranOut({ name }: Script, turn: number): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `${name} has ${turn} responses and was asked for turn ${turn + 1}. Add a response, or end the run before it`,
-    { retryable: false },
-  );
-}
-
-function forgotten({ name }: Script, turn: number): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `${name}: the option taken before turn ${turn + 1} is no longer known, because the conversation was compacted`,
-    { retryable: false },
-  );
 }
 
 /** Chooses an option of the `n`-th branch that the run reaches, before answer `turn`. */

@@ -82,9 +82,6 @@ function noScript(
 ): SyscallError {
   const known = children.map((one) => `  ${one.agent}: ${JSON.stringify(one.intent)}`).join("\n");
   const nth = before === 0 ? "" : ` (number ${before + 1} of it)`;
-  return new SyscallError(
-    "INVALID",
-    `${script.name} diverges: the run has spawned an agent that has no script${nth}\nexpected one of\n${known || "  none"}\nactual\n  ${agent}: ${JSON.stringify(intent)}`,
-    { retryable: false },
-  );
+  const message = `${script.name} diverges: the run has spawned an agent that has no script${nth}\nexpected one of\n${known || "  none"}\nactual\n  ${agent}: ${JSON.stringify(intent)}`;
+  return new SyscallError("INVALID", message, { retryable: false });
 }

@@ -61,11 +61,10 @@ class WrittenSkills {
     if (known && known.text !== "")
       throw invalid(`an agent has written a skill ${name} already; patch it, or choose another name`);
     await this.#list((names) => {
-      if (names.length >= MAX_SKILLS)
-        throw new SyscallError(
-          "EXHAUSTED",
-          `SkillManage: agents have written ${MAX_SKILLS} skills here. Delete one first.`,
-        );
+      if (names.length >= MAX_SKILLS) {
+        const message = `SkillManage: agents have written ${MAX_SKILLS} skills here. Delete one first.`;
+        throw new SyscallError("EXHAUSTED", message);
+      }
       return [...names, name];
     });
     await this.#store.replace("project", fileOf(name), file, known?.version ?? null);
@@ -92,10 +91,8 @@ class WrittenSkills {
     const found = await this.#store.read("project", fileOf(name));
     if (found && found.text !== "") return found;
     const names = await this.#names();
-    throw new SyscallError(
-      "NOT_FOUND",
-      `SkillManage: no agent has written a skill ${name} here. There are: ${names.list.join(", ") || "none"}. Skills of the user are changed in their files.`,
-    );
+    const message = `SkillManage: no agent has written a skill ${name} here. There are: ${names.list.join(", ") || "none"}. Skills of the user are changed in their files.`;
+    throw new SyscallError("NOT_FOUND", message);
   }
 
   async #names(): Promise<{ list: string[]; version: string | null }> {

@@ -115,9 +115,7 @@ export function requireVisible(what: string, text: string): void {
     if (!found) continue;
     const code = (found[0].codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0");
     const line = plain.slice(0, found.index).split("\n").length;
-    throw new SyscallError(
-      "INVALID",
-      `SkillManage: ${what} has the invisible character U+${code} in line ${line}. Write it without.`,
-    );
+    const message = `SkillManage: ${what} has the invisible character U+${code} in line ${line}. Write it without.`;
+    throw new SyscallError("INVALID", message);
   }
 }

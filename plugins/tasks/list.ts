@@ -68,10 +68,8 @@ export function created(list: TaskDocument, wanted: NewTask, by: Author): { list
   const before = by.key === undefined ? undefined : list.tasks.find(({ key }) => key === by.key);
   if (before) return { list, task: before };
   if (list.tasks.length >= MAX_TASKS) {
-    throw new SyscallError(
-      "EXHAUSTED",
-      `The list has ${MAX_TASKS} tasks. Delete finished ones with TaskUpdate (status "deleted") first.`,
-    );
+    const message = `The list has ${MAX_TASKS} tasks. Delete finished ones with TaskUpdate (status "deleted") first.`;
+    throw new SyscallError("EXHAUSTED", message);
   }
   const task: Task = {
     id: list.next_id,
@@ -141,10 +139,8 @@ export function found({ tasks }: TaskDocument, id: number): Task {
 function requireFree(task: Task, { status, owner }: TaskChange, by: Author): void {
   const isTaken = task.status === "in_progress" && task.owner_uuid !== null && task.owner_uuid !== by.uuid;
   if (status !== "in_progress" || !isTaken || owner !== undefined) return;
-  throw new SyscallError(
-    "INVALID",
-    `${task.owner} works on task ${task.id} already. Take another one, or give owner to take it over.`,
-  );
+  const message = `${task.owner} works on task ${task.id} already. Take another one, or give owner to take it over.`;
+  throw new SyscallError("INVALID", message);
 }
 
 /** An agent that starts a task becomes its owner, unless it names one. */
@@ -180,10 +176,8 @@ function linkedTasks(list: TaskDocument, change: Omit<TaskChange, "status">, by:
 function requireNoCycle(list: TaskDocument, task: Task, blocker: number): void {
   const path = waitsFor(list, blocker, task.id, new Set());
   if (path === null) return;
-  throw new SyscallError(
-    "INVALID",
-    `Task ${task.id} can't be blocked by task ${blocker}: that would be a cycle, ${[task.id, ...path].join(" waits for ")}.`,
-  );
+  const message = `Task ${task.id} can't be blocked by task ${blocker}: that would be a cycle, ${[task.id, ...path].join(" waits for ")}.`;
+  throw new SyscallError("INVALID", message);
 }
 
 /** The tasks from `from` to `to`, each of which waits for the next one; null: there is no such way. */

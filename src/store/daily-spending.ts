@@ -88,10 +88,8 @@ export class DailySpending {
   /** Reads complete lines only: the last one may be unfinished. Damaged lines are ignored. */
   #read(path: string, size: number): void {
     if (size > MAX_DAY_BYTES) {
-      throw new SyscallError(
-        "INVALID",
-        `${path}, what was spent today, has ${size} bytes: expected at most ${MAX_DAY_BYTES}. Remove it.`,
-      );
+      const message = `${path}, what was spent today, has ${size} bytes: expected at most ${MAX_DAY_BYTES}. Remove it.`;
+      throw new SyscallError("INVALID", message);
     }
     const bytes = new Uint8Array(size - this.#bytes);
     let got = 0;

@@ -125,10 +125,7 @@ function parse(text: string, file: string): number {
     return parseDocument(PidFile, text, file).last;
   } catch (cause) {
     if (!(cause instanceof SyscallError)) throw cause;
-    throw new SyscallError(
-      "UNAVAILABLE",
-      `${cause.message} To repair it, write {"v":1,"last":N} into it, where N is the highest PID ever shown.`,
-      { cause },
-    );
+    const message = `${cause.message} To repair it, write {"v":1,"last":N} into it, where N is the highest PID ever shown.`;
+    throw new SyscallError("UNAVAILABLE", message, { cause });
   }
 }

@@ -61,10 +61,8 @@ export class PluginStore implements Store {
     const path = this.#path(scope, doc);
     this.#requireWritable(scope);
     if (text.length > MAX_DOCUMENT_CHARS) {
-      throw new SyscallError(
-        "EXHAUSTED",
-        `${doc} would have ${text.length} characters; the limit is ${MAX_DOCUMENT_CHARS}. Split it.`,
-      );
+      const message = `${doc} would have ${text.length} characters; the limit is ${MAX_DOCUMENT_CHARS}. Split it.`;
+      throw new SyscallError("EXHAUSTED", message);
     }
     const { replaceUnchanged } = await import("./files/checked-replace.ts");
     return this.#locked(scope, path, async () => {
@@ -203,20 +201,15 @@ const MAX_NAME_CHARS = 200;
 function checkName(name: string, what: string): void {
   const parts = name.split("/");
   if (NAME.test(name) && name.length <= MAX_NAME_CHARS && !parts.some((part) => /^\.+$/.test(part))) return;
-  throw new SyscallError(
-    "INVALID",
-    `Expected the name of a ${what}: letters, digits, ".", "_", "-" and "/", no part of dots alone, at most ${MAX_NAME_CHARS} characters; got ${JSON.stringify(name.slice(0, 300))}.`,
-  );
+  const message = `Expected the name of a ${what}: letters, digits, ".", "_", "-" and "/", no part of dots alone, at most ${MAX_NAME_CHARS} characters; got ${JSON.stringify(name.slice(0, 300))}.`;
+  throw new SyscallError("INVALID", message);
 }
 
 function changed(doc: string, exists: boolean, expected: string | null): SyscallError {
   const found = exists ? "it has another version" : "it does not exist";
   const wanted = expected === null ? "that it does not exist" : `version ${expected.slice(0, 12)}…`;
-  return new SyscallError(
-    "INVALID",
-    `${doc} has changed: expected ${wanted}, but ${found}. Read it again, make the change again.`,
-    { retryable: true },
-  );
+  const message = `${doc} has changed: expected ${wanted}, but ${found}. Read it again, make the change again.`;
+  return new SyscallError("INVALID", message, { retryable: true });
 }
 
 /** For the log. */

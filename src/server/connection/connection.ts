@@ -306,8 +306,6 @@ const REFUSED = {
 } as const;
 
 function refused(why: keyof typeof REFUSED): SyscallError {
-  return new SyscallError(
-    "PERMISSION",
-    `${REFUSED[why]}. Only a live run, within its own tree, or a terminal outside of runs may start or change runs.`,
-  );
+  const message = `${REFUSED[why]}. Only a live run, within its own tree, or a terminal outside of runs may start or change runs.`;
+  return new SyscallError("PERMISSION", message);
 }

@@ -33,8 +33,6 @@ export function requireTypedHere(): void {
 
 /** Any program of a run could have asked the service. */
 export function untyped(service: string): SyscallError {
-  return new SyscallError(
-    "PERMISSION",
-    `This is for a person: ${service} has started the command, and the user has not typed at its terminal. Any program can ask ${service} to start another. Type the command in a shell; in a new one, try again after some seconds.`,
-  );
+  const message = `This is for a person: ${service} has started the command, and the user has not typed at its terminal. Any program can ask ${service} to start another. Type the command in a shell; in a new one, try again after some seconds.`;
+  return new SyscallError("PERMISSION", message);
 }

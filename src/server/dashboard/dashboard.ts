@@ -108,11 +108,10 @@ export class Dashboard {
   open({ port, metrics }: DashboardRequest): OpenedDashboard {
     this.#password?.require();
     this.#server ??= this.#listen(port || (this.#ports.settings.port ?? 0));
-    if (port !== 0 && port !== this.#server.port)
-      throw new SyscallError(
-        "INVALID",
-        `The dashboard has the port ${this.#server.port} until the daemon ends: leave --port out, or restart the daemon.`,
-      );
+    if (port !== 0 && port !== this.#server.port) {
+      const message = `The dashboard has the port ${this.#server.port} until the daemon ends: leave --port out, or restart the daemon.`;
+      throw new SyscallError("INVALID", message);
+    }
     const own = `http://${this.#ownHost}`;
     const url = this.#password ? `${own}/` : `${own}/?token=${this.#newToken()}`;
     if (metrics === undefined) return { url };
@@ -155,13 +154,8 @@ export class Dashboard {
           }),
       });
     } catch (cause) {
-      throw new SyscallError(
-        "UNAVAILABLE",
-        `The port ${port} can't be opened on ${hostname}. Give another by --port.`,
-        {
-          cause,
-        },
-      );
+      const message = `The port ${port} can't be opened on ${hostname}. Give another by --port.`;
+      throw new SyscallError("UNAVAILABLE", message, { cause });
     }
   }
 

@@ -26,10 +26,8 @@ export class Password {
   require(): string {
     const password = this.#env()[VARIABLE] ?? "";
     if (password.length >= MIN_LENGTH) return password;
-    throw new SyscallError(
-      "INVALID",
-      `A dashboard that others reach needs a password of at least ${MIN_LENGTH} characters. Write ${VARIABLE}=… into ~/.config/rnix/env (chmod 600), then try again.`,
-    );
+    const message = `A dashboard that others reach needs a password of at least ${MIN_LENGTH} characters. Write ${VARIABLE}=… into ~/.config/rnix/env (chmod 600), then try again.`;
+    throw new SyscallError("INVALID", message);
   }
 
   /** undefined: it is right. Else why the sign-in is refused. */

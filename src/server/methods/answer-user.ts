@@ -76,8 +76,6 @@ async function resumed(
 }
 
 function unknown(id: string): SyscallError {
-  return new SyscallError(
-    "NOT_FOUND",
-    `No run waits for question ${id}: it was answered, its run has ended, or it is asked by another rnix (--no-daemon). \`rnix asks\` lists the open ones.`,
-  );
+  const message = `No run waits for question ${id}: it was answered, its run has ended, or it is asked by another rnix (--no-daemon). \`rnix asks\` lists the open ones.`;
+  return new SyscallError("NOT_FOUND", message);
 }

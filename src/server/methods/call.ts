@@ -36,7 +36,10 @@ export const call = method({
     const unit = caller.unit() ?? payload.env?.RNIX_UNIT;
     if (unit !== undefined) {
       if (payload.trust) throw trustFromInside();
-      if (payload.run) throw aboutFromInside();
+      if (payload.run) {
+        const message = "Inside a run, a call is about this run and its tree: name no other run.";
+        throw new SyscallError("PERMISSION", message);
+      }
       return wire(wanted, await kernel.calls.callBy(unit, wanted, caller.gone), []);
     }
     const about = payload.run && (await rootRun(services, payload.run));
@@ -66,20 +69,11 @@ async function rootRun(services: Services, target: Target): Promise<{ uuid: stri
   return { uuid: info.uuid, dir: records.dir(info.uuid) };
 }
 
-function aboutFromInside(): SyscallError {
-  return new SyscallError(
-    "PERMISSION",
-    "Inside a run, a call is about this run and its tree: name no other run.",
-  );
-}
-
 function callOf({ tool, path, input }: z.infer<ReturnType<typeof CallRequest>>): DirectCall {
   if (tool !== undefined && path === undefined) {
     if (typeof input === "string") {
-      throw new SyscallError(
-        "INVALID",
-        `input: expected an object, got the text ${JSON.stringify(input.slice(0, 100))}.`,
-      );
+      const message = `input: expected an object, got the text ${JSON.stringify(input.slice(0, 100))}.`;
+      throw new SyscallError("INVALID", message);
     }
     return { tool, input: input ?? {} };
   }

@@ -19,32 +19,19 @@ export const compact = method({
     const unit = caller.unit();
     const found = await findOwnAgent(services, payload, unit, "compacted");
     const ref = refOf(found.info);
-    if (!found.live) throw notLive(found.info);
+    if (!found.live) {
+      const message =
+        found.info.state === "suspended"
+          ? `PID ${found.info.pid} is suspended. Resume it first: rnix resume ${found.info.uuid}.`
+          : `PID ${found.info.pid} has ended (${found.info.exit_reason}): there is nothing to compact.`;
+      throw new SyscallError("INVALID", message);
+    }
     // Its next step begins only when its program has ended, and that program waits for this request.
     if (unit === ref.uuid) {
-      throw new SyscallError(
-        "INVALID",
-        `PID ${ref.pid} can't wait for its own compaction. Rnix compacts it without being asked when it becomes too long.`,
-      );
+      const message = `PID ${ref.pid} can't wait for its own compaction. Rnix compacts it without being asked when it becomes too long.`;
+      throw new SyscallError("INVALID", message);
     }
     const { tokensBefore, tokensAfter, by } = await services.kernel.chats.compact(found.pid);
     return { ...ref, pre_tokens: tokensBefore, post_tokens: tokensAfter, summarised_by: by };
   },
 });
-
-function notLive({
-  pid,
-  uuid,
-  state,
-  exit_reason,
-}: { [K in "uuid" | "state"]: string } & {
-  pid: number;
-  exit_reason: string | null;
-}): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    state === "suspended"
-      ? `PID ${pid} is suspended. Resume it first: rnix resume ${uuid}.`
-      : `PID ${pid} has ended (${exit_reason}): there is nothing to compact.`,
-  );
-}

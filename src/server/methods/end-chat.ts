@@ -20,9 +20,7 @@ export const endChat = method({
     if (state !== "suspended") {
       throw new SyscallError("INVALID", `PID ${pid} has ended (${exit_reason}) already.`);
     }
-    throw new SyscallError(
-      "INVALID",
-      `PID ${pid} is suspended. Resume it to end it with its checks, or end it without them: rnix kill ${uuid}`,
-    );
+    const message = `PID ${pid} is suspended. Resume it to end it with its checks, or end it without them: rnix kill ${uuid}`;
+    throw new SyscallError("INVALID", message);
   },
 });

@@ -56,8 +56,6 @@ export const exportScript = method({
 });
 
 function damaged(uuid: string, step: number): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `Step ${step} of run ${uuid} can't be read, so the run can't be exported. \`rnix steps ${uuid}\` says which line is damaged.`,
-  );
+  const message = `Step ${step} of run ${uuid} can't be read, so the run can't be exported. \`rnix steps ${uuid}\` says which line is damaged.`;
+  return new SyscallError("INVALID", message);
 }

@@ -29,10 +29,8 @@ export const getStepDetail = method({
       const { p: _, ns: __, entries: ___, ...shown } = step;
       return { ...shown, action: shownAction(step, next), pid, uuid, ...firstCall(step), kept_results };
     }
-    throw new SyscallError(
-      "NOT_FOUND",
-      `PID ${info.pid} has no recorded step ${payload.step}. \`rnix steps ${info.pid}\` lists its steps.`,
-    );
+    const message = `PID ${info.pid} has no recorded step ${payload.step}. \`rnix steps ${info.pid}\` lists its steps.`;
+    throw new SyscallError("NOT_FOUND", message);
   },
 });
 

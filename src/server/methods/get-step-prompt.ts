@@ -16,9 +16,7 @@ export const getStepPrompt = method({
     const history = await services.history();
     const prompt = await promptOfStep(run, step, (uuid) => history.byUuid(uuid, target.cwd));
     if (prompt) return { pid: run.info.pid, uuid: run.info.uuid, ...prompt };
-    throw new SyscallError(
-      "NOT_FOUND",
-      `PID ${run.info.pid} has no recorded answer in step ${step}. \`rnix steps ${run.info.pid}\` lists its steps.`,
-    );
+    const message = `PID ${run.info.pid} has no recorded answer in step ${step}. \`rnix steps ${run.info.pid}\` lists its steps.`;
+    throw new SyscallError("NOT_FOUND", message);
   },
 });

@@ -33,9 +33,7 @@ export const lastRun = method({
       live: () => kernel.processes.listProcs(),
     });
     if (found) return { pid: found.pid, uuid: found.uuid, intent: found.intent };
-    throw new SyscallError(
-      "NOT_FOUND",
-      `There is no run in ${project} yet. \`rnix ps -a --all-projects\` lists those of other projects.`,
-    );
+    const message = `There is no run in ${project} yet. \`rnix ps -a --all-projects\` lists those of other projects.`;
+    throw new SyscallError("NOT_FOUND", message);
   },
 });

@@ -39,11 +39,10 @@ interface InteractiveRuns {
 export const morning = method({
   payload: () => z.object({ since_ms: z.int().nonnegative() }),
   async handle({ since_ms }, services, caller) {
-    if (visibleTo(services))
-      throw new SyscallError(
-        "PERMISSION",
-        "A run in a sandbox sees no other runs, and so no morning of all.",
-      );
+    if (visibleTo(services)) {
+      const message = "A run in a sandbox sees no other runs, and so no morning of all.";
+      throw new SyscallError("PERMISSION", message);
+    }
     const now = services.clock.now();
     const { schedules } = services;
     const jobs = (await schedules?.list({ all_projects: true })) ?? [];

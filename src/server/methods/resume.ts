@@ -29,14 +29,24 @@ export const resume = streamMethod({
   async handle(payload, services, out: StreamReply<Resumed>, caller): Promise<void> {
     refuseInside(caller, insideRun);
     const { adopt } = payload;
-    if (payload.attached !== undefined && payload.input === undefined) throw needsMessage();
-    if (payload.from_step !== undefined && !payload.fork && !adopt) throw needsFork();
+    if (payload.attached !== undefined && payload.input === undefined) {
+      const message = "attached needs input: the text is attached to a message.";
+      throw new SyscallError("INVALID", message);
+    }
+    // The record of a run is never changed: continuing from an earlier step needs a fork.
+    if (payload.from_step !== undefined && !payload.fork && !adopt) {
+      const message = "from_step needs fork: a resumed run keeps all of its steps.";
+      throw new SyscallError("INVALID", message);
+    }
     const found = await findRun(services, payload);
     requireAgent(found, "resumed");
     const { info } = found;
     const run = await (await services.history()).byUuid(info.uuid, payload.cwd);
     if (!run) throw new SyscallError("NOT_FOUND", `Nothing is on disk of run ${info.uuid}.`);
-    if (adopt && !run.info.foreign) throw isOwn(info.uuid);
+    if (adopt && !run.info.foreign) {
+      const message = `Run ${info.uuid} is your own: there is nothing to adopt. \`rnix resume ${info.uuid}\` resumes it.`;
+      throw new SyscallError("INVALID", message);
+    }
     const { from_step, quiet, stream } = payload;
     const input = payload.input && firstMessage(payload.input, payload.attached).content;
     const fork = payload.fork || adopt ? { step: from_step, adopt } : undefined;
@@ -63,22 +73,6 @@ export const resume = streamMethod({
     await streamRun(services, answer, { because, answers, quiet }, out);
   },
 });
-
-/** The record of a run is never changed: continuing from an earlier step needs a fork. */
-function needsFork(): SyscallError {
-  return new SyscallError("INVALID", "from_step needs fork: a resumed run keeps all of its steps.");
-}
-
-function needsMessage(): SyscallError {
-  return new SyscallError("INVALID", "attached needs input: the text is attached to a message.");
-}
-
-function isOwn(uuid: string): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `Run ${uuid} is your own: there is nothing to adopt. \`rnix resume ${uuid}\` resumes it.`,
-  );
-}
 
 function insideRun(unit: string): string {
   return `A run can't be resumed from inside another (${unit}): it would have rights of its own. Resume it from your own terminal.`;

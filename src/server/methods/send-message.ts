@@ -37,7 +37,10 @@ export const sendMessage = method({
     const { files = [], env, attended, key, when = "next_step" } = payload;
     const attached = await readAttachments(services.clock, files);
     const [folder] = attached.folders;
-    if (folder !== undefined) throw isFolder(folder);
+    if (folder !== undefined) {
+      const message = `files: ${folder} is a folder, which can't be attached to a message. Name it in the text; the run's rights decide whether it may read it.`;
+      throw new SyscallError("INVALID", message);
+    }
     const text = attached.text === undefined ? payload.text : `${payload.text}\n\n${attached.text}`;
     const message = {
       text,
@@ -62,21 +65,11 @@ function keyOf(
 /** A run must not speak to itself as its user, nor attach files that its rights do not cover. */
 function requireOther(unit: string, uuid: string, files: readonly string[] = []): void {
   if (unit === uuid) {
-    throw new SyscallError(
-      "PERMISSION",
-      `A message counts as the user's own word, and this run (${unit}) can't send one to itself. Send it from your own terminal.`,
-    );
+    const message = `A message counts as the user's own word, and this run (${unit}) can't send one to itself. Send it from your own terminal.`;
+    throw new SyscallError("PERMISSION", message);
   }
   if (files.length === 0) return;
-  throw new SyscallError(
-    "PERMISSION",
-    "files: a message that is sent from inside a run can't have attachments. Name the files in its text.",
-  );
-}
-
-function isFolder(path: string): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `files: ${path} is a folder, which can't be attached to a message. Name it in the text; the run's rights decide whether it may read it.`,
-  );
+  const message =
+    "files: a message that is sent from inside a run can't have attachments. Name the files in its text.";
+  throw new SyscallError("PERMISSION", message);
 }

@@ -36,12 +36,18 @@ export const setModel = method({
   async handle(payload, services, caller): Promise<ModelAnswer> {
     refuseInside(caller, insideRun);
     const { provider, model, effort, env } = payload;
-    if (provider === undefined && model === undefined && effort === undefined) throw nothingChosen();
+    if (provider === undefined && model === undefined && effort === undefined) {
+      const message = "Expected a provider, a model or an effort; got none of them.";
+      throw new SyscallError("INVALID", message);
+    }
     const found = await findLiveRun(services, payload, "given another model");
     requireAgent(found, "given another model");
     const { info } = found;
     const ref = refOf(info);
-    if (!found.live && info.state !== "suspended") throw hasEnded(info.uuid, info.exit_reason);
+    if (!found.live && info.state !== "suspended") {
+      const message = `Run ${info.uuid} has ended (${info.exit_reason}): only a live or suspended run can be given another model.`;
+      throw new SyscallError("INVALID", message);
+    }
     const current = found.live ? services.kernel.processes.inherited(found.pid).provider : undefined;
     const isOther = provider !== undefined || model !== undefined;
     const run = await recordsOf(services, found);
@@ -67,17 +73,6 @@ export const setModel = method({
     throw new SyscallError("INVALID", `Run ${info.uuid} was resumed meanwhile. Choose its model again.`);
   },
 });
-
-function nothingChosen(): SyscallError {
-  return new SyscallError("INVALID", "Expected a provider, a model or an effort; got none of them.");
-}
-
-function hasEnded(uuid: string, reason: string | null): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `Run ${uuid} has ended (${reason}): only a live or suspended run can be given another model.`,
-  );
-}
 
 function insideRun(unit: string): string {
   return `The model of a run can't be changed from inside one (${unit}). Change it from your own terminal.`;

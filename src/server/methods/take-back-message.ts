@@ -14,10 +14,8 @@ export const takeBackMessage = method({
     const found = await findOwnAgent(services, payload, caller.unit(), "asked for a message");
     const ref = refOf(found.info);
     if (!found.live) {
-      throw new SyscallError(
-        "INVALID",
-        `PID ${ref.pid} is not live: only a live run's messages can be taken back.`,
-      );
+      const message = `PID ${ref.pid} is not live: only a live run's messages can be taken back.`;
+      throw new SyscallError("INVALID", message);
     }
     const { seq, text } = await services.kernel.chats.takeBack(found.pid, payload.seq);
     return { ...ref, seq, text };

@@ -30,7 +30,10 @@ export const undo = method({
       throw new SyscallError("INVALID", "redo takes no to_step: it makes the last undo undone.");
     const found = await findLiveRun(services, target, "undone");
     requireAgent(found, "undone");
-    if (to_step > found.info.steps) throw noStep(found.info, to_step);
+    if (to_step > found.info.steps) {
+      const message = `Run ${found.info.uuid} has no step ${to_step}: it has ${found.info.steps} so far.`;
+      throw new SyscallError("INVALID", message);
+    }
     if (found.live) await requireQuiet(services, found, dry_run);
     const run = await recordsOf(services, found);
     const query = { files, toStep: to_step, redo, dryRun: dry_run, force };
@@ -40,10 +43,6 @@ export const undo = method({
   },
 });
 
-function noStep({ uuid, steps }: { uuid: string; steps: number }, step: number): SyscallError {
-  return new SyscallError("INVALID", `Run ${uuid} has no step ${step}: it has ${steps} so far.`);
-}
-
 /** A process that works would change files meanwhile. */
 async function requireQuiet(
   { kernel }: Services,
@@ -51,10 +50,8 @@ async function requireQuiet(
   dryRun: boolean,
 ): Promise<void> {
   if (!dryRun && !kernel.changes.isQuiet(pid)) {
-    throw new SyscallError(
-      "INVALID",
-      `PID ${pid} is at work. Wait for its end, or suspend it first: rnix suspend ${info.pid}.`,
-    );
+    const message = `PID ${pid} is at work. Wait for its end, or suspend it first: rnix suspend ${info.pid}.`;
+    throw new SyscallError("INVALID", message);
   }
   await kernel.changes.refresh(pid);
 }

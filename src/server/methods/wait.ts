@@ -31,10 +31,8 @@ export const wait = method({
     } finally {
       timer?.cancel();
     }
-    throw new SyscallError(
-      "TIMEOUT",
-      `PID ${found.pid} has not ended within ${payload.timeout_ms} ms. It is still running. Wait again: rnix wait ${found.pid}.`,
-    );
+    const message = `PID ${found.pid} has not ended within ${payload.timeout_ms} ms. It is still running. Wait again: rnix wait ${found.pid}.`;
+    throw new SyscallError("TIMEOUT", message);
   },
 });
 

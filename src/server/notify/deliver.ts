@@ -104,11 +104,10 @@ async function intoFile({ path, append }: { path: string; append: boolean }, tex
   // A link stays a link: the file that it names is written.
   const file = found?.isSymbolicLink() ? realpathSync(path) : path;
   const stats = found && lstatSync(file, { throwIfNoEntry: false });
-  if (stats && !stats.isFile())
-    throw new SyscallError(
-      "INVALID",
-      `expected a file to write the answer to, got something else at ${path}`,
-    );
+  if (stats && !stats.isFile()) {
+    const message = `expected a file to write the answer to, got something else at ${path}`;
+    throw new SyscallError("INVALID", message);
+  }
   if (append) {
     await appendFile(file, text, { mode: NEW_FILE, flush: true });
     return;

@@ -14,10 +14,8 @@ export function requireInside(path: string, project: string): void {
   if (!isWithin(project, path) && !isWithin(root, path)) return;
   const real = realOf(path);
   if (real !== null && isWithin(root, real)) return;
-  throw new SyscallError(
-    "INVALID",
-    `${path} leads out of the project by a link: name the file that it leads to, or remove the link`,
-  );
+  const message = `${path} leads out of the project by a link: name the file that it leads to, or remove the link`;
+  throw new SyscallError("INVALID", message);
 }
 
 /** The real path of a file that may be missing, as may its folders; null for a link that leads to nothing. */

@@ -57,7 +57,10 @@ async function readAll(paths: readonly string[], input: string | undefined): Pro
       texts.push(`<image path=${JSON.stringify(path)} />`);
     } else {
       bytes += found.size;
-      if (bytes > MAX_BYTES) throw tooMuch(path);
+      if (bytes > MAX_BYTES) {
+        const message = `add: with ${path} more than ${MAX_BYTES} bytes are attached. Name its folder, and the run reads what it needs.`;
+        throw new SyscallError("INVALID", message);
+      }
       texts.push(framed("file", await readText(path), { path }));
     }
   }
@@ -114,10 +117,8 @@ async function readText(path: string): Promise<string> {
   } catch (cause) {
     if (!(cause instanceof TypeError)) throw cause;
   }
-  throw new SyscallError(
-    "INVALID",
-    `add: ${path} is neither a text file nor an image (PNG, JPEG, GIF, WebP). Name its folder, and the run can use it.`,
-  );
+  const message = `add: ${path} is neither a text file nor an image (PNG, JPEG, GIF, WebP). Name its folder, and the run can use it.`;
+  throw new SyscallError("INVALID", message);
 }
 
 async function readBytes(path: string, most: number): Promise<Uint8Array> {
@@ -138,13 +139,6 @@ function unreadable(path: string, cause: unknown): unknown {
 
 function tooLarge(path: string, why: string): SyscallError {
   return new SyscallError("INVALID", `add: ${path} ${why}.`);
-}
-
-function tooMuch(path: string): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `add: with ${path} more than ${MAX_BYTES} bytes are attached. Name its folder, and the run reads what it needs.`,
-  );
 }
 
 interface Image {

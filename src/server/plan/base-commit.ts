@@ -18,10 +18,8 @@ const BRANCHES = "refs/remotes/origin";
 export function requireRef(ref: string): void {
   const plain = REF.test(ref) && ref.length <= MAX_REF && !/^[-.]|\.\.|@\{|\/\/|\/\./.test(ref);
   if (plain) return;
-  throw new SyscallError(
-    "INVALID",
-    `--base: expected a branch, a tag or a commit such as origin/main, got ${JSON.stringify(ref)}.`,
-  );
+  const message = `--base: expected a branch, a tag or a commit such as origin/main, got ${JSON.stringify(ref)}.`;
+  throw new SyscallError("INVALID", message);
 }
 
 /** The commit's hash. Fails with INVALID when the repository does not have it, and says how to get it. */
@@ -87,8 +85,6 @@ async function missing(repository: Repository, ref: string, name: string): Promi
   const branch = name.replace(/^(?:refs\/(?:heads|tags|remotes\/origin)|origin)\//, "");
   const isShallow = (await readIfThere(join(repository.commonDir, "shallow"))) !== null;
   const why = isShallow ? " It is a shallow clone, which has only its newest commits." : "";
-  return new SyscallError(
-    "INVALID",
-    `--base: the repository ${repository.root} has no commit ${ref}.${why} Fetch it first: git fetch origin ${branch} --depth=1`,
-  );
+  const message = `--base: the repository ${repository.root} has no commit ${ref}.${why} Fetch it first: git fetch origin ${branch} --depth=1`;
+  return new SyscallError("INVALID", message);
 }

@@ -112,10 +112,8 @@ export class BaseRevisions {
     });
     if (git !== null) return { repository, git };
     await repository.index?.handle.close();
-    throw new SyscallError(
-      "UNAVAILABLE",
-      "--base needs the program git on the PATH, outside of the project.",
-    );
+    const message = "--base needs the program git on the PATH, outside of the project.";
+    throw new SyscallError("UNAVAILABLE", message);
   }
 
   /** The folder's name depends on all that its content depends on. */
@@ -159,10 +157,8 @@ async function requireSameProject(
   );
   if (!isAdded && deleted === undefined) return;
   const there = deleted ?? folders.find((folder) => marks.has(folder)) ?? root;
-  throw new SyscallError(
-    "INVALID",
-    `--base: the project of this folder is ${dir} in the checkout, and ${there} in ${ref}. Run it in the folder of a project that both have.`,
-  );
+  const message = `--base: the project of this folder is ${dir} in the checkout, and ${there} in ${ref}. Run it in the folder of a project that both have.`;
+  throw new SyscallError("INVALID", message);
 }
 
 /** From `dir` up to `top`. */

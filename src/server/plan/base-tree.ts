@@ -79,10 +79,9 @@ export class GitTree {
       }
     }
     if (found.size < sizes.size) {
-      throw new SyscallError(
-        "INVALID",
-        "--base: contents of this commit are missing here, as in a partial clone. Fetch them: git fetch --refetch --no-filter origin, and the branch.",
-      );
+      const message =
+        "--base: contents of this commit are missing here, as in a partial clone. Fetch them: git fetch --refetch --no-filter origin, and the branch.";
+      throw new SyscallError("INVALID", message);
     }
     return found;
   }
@@ -114,8 +113,6 @@ function* batches(sizes: readonly (readonly [string, number])[]): Generator<(rea
 }
 
 function unreadable(why: string): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `--base: git can't read the files of this commit: ${why.trim().slice(0, 300)}. Fetch it again: git fetch origin REF --depth=1`,
-  );
+  const message = `--base: git can't read the files of this commit: ${why.trim().slice(0, 300)}. Fetch it again: git fetch origin REF --depth=1`;
+  return new SyscallError("INVALID", message);
 }

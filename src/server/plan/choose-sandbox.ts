@@ -102,17 +102,14 @@ export async function chooseSandbox(
     if (!isDefault || isFirstNotice()) warn(`${what}: ${why}. To have one, ${advice}`);
     return lesser && { level, ...lesser };
   }
-  throw new SyscallError(
-    "UNAVAILABLE",
-    `A sandbox is required, but ${found.why}. To have one: ${found.advice}. Or run it with --sandbox auto where that is acceptable.`,
-  );
+  const message = `A sandbox is required, but ${found.why}. To have one: ${found.advice}. Or run it with --sandbox auto where that is acceptable.`;
+  throw new SyscallError("UNAVAILABLE", message);
 }
 
 /** The program of such a model has rights of its own. */
 export function refuseUnconfined({ mode }: WantedSandbox, parent: ParentSandbox | undefined): undefined {
   if (parent?.confinement === undefined && mode !== "required") return undefined;
-  throw new SyscallError(
-    "UNAVAILABLE",
-    "A sandbox is required, and the model's program would work outside of it. Choose another provider, or --sandbox auto.",
-  );
+  const message =
+    "A sandbox is required, and the model's program would work outside of it. Choose another provider, or --sandbox auto.";
+  throw new SyscallError("UNAVAILABLE", message);
 }

@@ -16,7 +16,8 @@ export function keepAddress(info: ProcInfo, plan: SpawnPlan): SpawnPlan {
   const lost = lostAddress(info, opts.provider, namespace);
   if (lost !== undefined) {
     opts.devices.release();
-    throw elsewhere(lost);
+    const message = `its model's address came by ${lost}, which this daemon does not have: write it into ~/.config/rnix/env, or run rnix resume where it is set`;
+    throw new SyscallError("UNAVAILABLE", message);
   }
   return { ...plan, opts: { ...opts, provider: withoutLost(info, opts.provider, namespace) } };
 }
@@ -47,11 +48,4 @@ function withoutLost(
 ): ProviderChoice | null {
   const fallbacks = provider?.fallbacks?.filter((choice) => lostAddress(info, choice, devices) === undefined);
   return provider && { ...provider, fallbacks };
-}
-
-function elsewhere(name: string): SyscallError {
-  return new SyscallError(
-    "UNAVAILABLE",
-    `its model's address came by ${name}, which this daemon does not have: write it into ~/.config/rnix/env, or run rnix resume where it is set`,
-  );
 }

@@ -87,10 +87,8 @@ async function imagesOf({ info, records }: Run, images: readonly ImageRef[]): Pr
 
 function requireRest({ info }: Run): void {
   if (info.ended_at_ms !== null) return;
-  throw new SyscallError(
-    "INVALID",
-    `PID ${info.pid} is still running: wait for its end (\`rnix wait ${info.pid}\`), or suspend it.`,
-  );
+  const message = `PID ${info.pid} is still running: wait for its end (\`rnix wait ${info.pid}\`), or suspend it.`;
+  throw new SyscallError("INVALID", message);
 }
 
 /** What a person has decided in the run and in the runs below it, by call. `passed`: damaged records may form a circle. */
@@ -129,8 +127,6 @@ async function requireWhole({ info, records }: Run): Promise<void> {
 
 function existing(cwd: string, uuid: string): string {
   if (existsSync(cwd)) return cwd;
-  throw new SyscallError(
-    "INVALID",
-    `The folder of run ${uuid}, ${cwd}, no longer exists. Name another folder with --cwd.`,
-  );
+  const message = `The folder of run ${uuid}, ${cwd}, no longer exists. Name another folder with --cwd.`;
+  throw new SyscallError("INVALID", message);
 }

@@ -210,18 +210,14 @@ function movedNotice({ moved_from, project }: ProcInfo, { dataDir }: Run["record
 /** A fork's prompt head is built from today's agent. */
 function requireAgent(agent: AgentInfo | null, { uuid, agent: name }: ProcInfo): void {
   if (agent && agent.source !== "") return;
-  throw new SyscallError(
-    "NOT_FOUND",
-    `The agent ${name} of run ${uuid} no longer exists, and a fork needs it. Resume the run itself: rnix resume ${uuid}.`,
-  );
+  const message = `The agent ${name} of run ${uuid} no longer exists, and a fork needs it. Resume the run itself: rnix resume ${uuid}.`;
+  throw new SyscallError("NOT_FOUND", message);
 }
 
 function requireSameProject(found: string, project: string): void {
   if (found === project) return;
-  throw new SyscallError(
-    "INVALID",
-    `The run's project was ${project}, and that folder belongs to ${found} now. Move it back, or start a new run with rnix spawn.`,
-  );
+  const message = `The run's project was ${project}, and that folder belongs to ${found} now. Move it back, or start a new run with rnix spawn.`;
+  throw new SyscallError("INVALID", message);
 }
 
 /** Variables that identify a terminal or session: no run relies on them. */
@@ -237,10 +233,8 @@ export function requireFolders({ uuid, project, cwd }: ProcInfo): void {
     ["folder", cwd],
   ]) {
     if (folder !== undefined && isFolder(folder)) continue;
-    throw new SyscallError(
-      "INVALID",
-      `The ${what} of run ${uuid}, ${folder}, no longer exists. Move it back, or start a new run with rnix spawn.`,
-    );
+    const message = `The ${what} of run ${uuid}, ${folder}, no longer exists. Move it back, or start a new run with rnix spawn.`;
+    throw new SyscallError("INVALID", message);
   }
 }
 

@@ -414,10 +414,8 @@ function parentOf(request: PlacedSpawn, unit: string | undefined, ports: SpawnPo
   if (uuid === undefined) return undefined;
   const parent = ports.parent(uuid);
   if (parent) return parent;
-  throw new SyscallError(
-    "NOT_FOUND",
-    `The parent process ${uuid} is not alive in this daemon. A run of --no-daemon can spawn no runs from its shell.`,
-  );
+  const message = `The parent process ${uuid} is not alive in this daemon. A run of --no-daemon can spawn no runs from its shell.`;
+  throw new SyscallError("NOT_FOUND", message);
 }
 
 /**

@@ -39,8 +39,14 @@ export function readOnlyNotice({ dir, dataDir, unwritableDataDir }: Project): st
 /** `isInside`: the request comes from the shell of a run. */
 export function refuseRequest(request: PlacedSpawn, { isInside }: { isInside: boolean }): void {
   if (isInside && request.trust) throw trustFromInside();
-  if (isInside && request.resume_on_restart) throw restartFromInside();
-  if (isInside && request.unasked) throw unaskedFromInside();
+  if (isInside && request.resume_on_restart) {
+    const message = "--resume-on-restart is refused inside a run: a child resumes when its parent does.";
+    throw new SyscallError("INVALID", message);
+  }
+  if (isInside && request.unasked) {
+    const message = "A run can't allow calls without a question: only the user can.";
+    throw new SyscallError("PERMISSION", message);
+  }
   if (request.chat) refuseInChat(request, isInside);
 }
 
@@ -51,28 +57,14 @@ export function requireCommands(checks: readonly string[], env: Readonly<Record<
   const why = hasCommand(empty)
     ? "its variables are empty in the environment of the run"
     : "it runs nothing whose result is known";
-  throw new SyscallError(
-    "INVALID",
-    `check: expected a command, got ${JSON.stringify(empty)}: ${why}, so it would pass`,
-  );
+  const message = `check: expected a command, got ${JSON.stringify(empty)}: ${why}, so it would pass`;
+  throw new SyscallError("INVALID", message);
 }
 
 export function trustFromInside(): SyscallError {
-  return new SyscallError(
-    "PERMISSION",
-    "--trust is for a person: it is refused inside a run. What the run may use was decided when it was spawned.",
-  );
-}
-
-function unaskedFromInside(): SyscallError {
-  return new SyscallError("PERMISSION", "A run can't allow calls without a question: only the user can.");
-}
-
-function restartFromInside(): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    "--resume-on-restart is refused inside a run: a child resumes when its parent does.",
-  );
+  const message =
+    "--trust is for a person: it is refused inside a run. What the run may use was decided when it was spawned.";
+  return new SyscallError("PERMISSION", message);
 }
 
 /** A chat has many answers, and a user who reads them. */

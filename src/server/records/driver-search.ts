@@ -154,10 +154,8 @@ export function driverHistory(history: History): HistoryService {
       const after = query.after?.toLowerCase();
       if (uuid === undefined) return (await history.runs({ ...filter, after, limit })).map(runInfo);
       if (!/^[0-9a-f][0-9a-f-]{0,35}$/i.test(uuid)) {
-        throw new SyscallError(
-          "INVALID",
-          `history.runs: expected the beginning of a UUID, got ${JSON.stringify(uuid)}.`,
-        );
+        const message = `history.runs: expected the beginning of a UUID, got ${JSON.stringify(uuid)}.`;
+        throw new SyscallError("INVALID", message);
       }
       const named = (await history.find(uuid.toLowerCase())).toSorted();
       const found: RunInfo[] = [];

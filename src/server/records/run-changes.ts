@@ -162,11 +162,10 @@ export class RunChanges {
   async undo(run: Run, query: UndoQuery, live: boolean): Promise<UndoReport> {
     const { info } = run;
     requireOwn(info);
-    if (query.force && query.files.length === 0)
-      throw new SyscallError(
-        "INVALID",
-        "--force needs the files whose changes by others may be lost: name them.",
-      );
+    if (query.force && query.files.length === 0) {
+      const message = "--force needs the files whose changes by others may be lost: name them.";
+      throw new SyscallError("INVALID", message);
+    }
     const records = this.#p.open(run.records.dataDir);
     const claim = live ? undefined : records.claim(info.uuid);
     if (claim === null) {
@@ -256,10 +255,8 @@ function lostOf(
 /** A file that the run found may look like one that it made, where the line is gone that says so. */
 function requireWhole({ lost, info }: ReadRun, { force }: UndoQuery): void {
   if (lost === null || force) return;
-  throw new SyscallError(
-    "INVALID",
-    `Nothing is taken back: ${lost}. \`rnix diff ${info.pid}\` shows what is left of it, and \`rnix undo ${info.pid} FILE --force\` takes a file back by that.`,
-  );
+  const message = `Nothing is taken back: ${lost}. \`rnix diff ${info.pid}\` shows what is left of it, and \`rnix undo ${info.pid} FILE --force\` takes a file back by that.`;
+  throw new SyscallError("INVALID", message);
 }
 
 function headOf({ info, history }: ReadRun): Pick<RunDiff, "pid" | "uuid" | "source" | "project"> {
@@ -326,9 +323,7 @@ function requireKnown(read: ReadRun, files: readonly string[]): void {
   const { history, info } = read;
   for (const file of files) {
     if ([...history.files.keys()].some((path) => isChosen(read, path, [file]))) continue;
-    throw new SyscallError(
-      "NOT_FOUND",
-      `Run ${info.uuid} has not changed ${relative(info.project, file) || file}. \`rnix diff ${info.pid} --stat\` lists what it changed.`,
-    );
+    const message = `Run ${info.uuid} has not changed ${relative(info.project, file) || file}. \`rnix diff ${info.pid} --stat\` lists what it changed.`;
+    throw new SyscallError("NOT_FOUND", message);
   }
 }

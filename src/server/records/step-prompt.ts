@@ -29,7 +29,10 @@ export async function promptOfStep(
   const compactions: AppliedCompaction[] = [];
   for await (const event of records.story(info)) {
     if (event.step > number) return undefined;
-    if (event.step > state.recorded + 1) throw unreadStep(info.uuid, state.recorded + 1, number);
+    if (event.step > state.recorded + 1) {
+      const message = `Step ${state.recorded + 1} of run ${info.uuid} can't be read, so the prompt of step ${number} is not known. \`rnix steps ${info.uuid}\` says which line is damaged.`;
+      throw new SyscallError("INVALID", message);
+    }
     if (event.t === "answer" && event.step === number) {
       const { spawned } = await metaOf(run);
       const { messages } = rebuildHistory(state, conversation, recordedFirst(info, spawned));
@@ -49,7 +52,10 @@ async function headOf(
   find: (uuid: string) => Promise<Run | undefined>,
 ): Promise<Omit<Prompt, "step" | "messages" | "compactions">> {
   const maker = origin_uuid === undefined ? run : await find(origin_uuid);
-  if (!maker) throw originGone(step, origin_uuid ?? "");
+  if (!maker) {
+    const message = `Step ${step} was made by run ${origin_uuid ?? ""}, whose record is gone: its prompt is not known.`;
+    throw new SyscallError("NOT_FOUND", message);
+  }
   const { system_prompt, tools, spawned } = await metaOf(maker);
   return {
     ...modelIn(maker.info, step),
@@ -80,18 +86,4 @@ function applied(
   const replaced = summary?.to ?? 0;
   const summary_by = summary?.by ?? null;
   return { step, ts, why, tokens_before, tokens_after, truncated: cut.length, replaced, summary_by };
-}
-
-function unreadStep(uuid: string, lost: number, number: number): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `Step ${lost} of run ${uuid} can't be read, so the prompt of step ${number} is not known. \`rnix steps ${uuid}\` says which line is damaged.`,
-  );
-}
-
-function originGone(step: number, uuid: string): SyscallError {
-  return new SyscallError(
-    "NOT_FOUND",
-    `Step ${step} was made by run ${uuid}, whose record is gone: its prompt is not known.`,
-  );
 }

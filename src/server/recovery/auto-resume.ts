@@ -55,18 +55,14 @@ export class AutoResume {
     const run = await find(uuid);
     if (!run) throw new SyscallError("NOT_FOUND", `Nothing is on disk of run ${uuid}.`);
     requireOwn(run.info);
-    if (run.info.moved_from !== undefined) throw isCopy(run.info.moved_from);
+    if (run.info.moved_from !== undefined) {
+      const message = `it was recorded in ${run.info.moved_from} and has been copied or moved: a person resumes it, so that it does not run twice.`;
+      throw new SyscallError("INVALID", message);
+    }
     const request = { env: { ...inMemory?.env }, attended: inMemory?.attended };
     const plan = await planResume(run, request, inMemory?.provider ?? undefined);
     const { agent, opts, notices } = inMemory ? plan : keepAddress(run.info, plan);
     const { pid } = await kernel.lifecycle.resume(uuid, agent, { ...opts, notices });
     return { pid, notices };
   }
-}
-
-function isCopy(from: string): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `it was recorded in ${from} and has been copied or moved: a person resumes it, so that it does not run twice.`,
-  );
 }

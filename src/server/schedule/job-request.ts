@@ -90,10 +90,8 @@ export function placedRequest(
   for (const name of env_names) {
     const value = user[name] ?? plain[name];
     if (value === undefined) {
-      throw new SyscallError(
-        "UNAVAILABLE",
-        `The variable ${name} is not set. Write ${name}=… into ~/.config/rnix/env (chmod 600).`,
-      );
+      const message = `The variable ${name} is not set. Write ${name}=… into ~/.config/rnix/env (chmod 600).`;
+      throw new SyscallError("UNAVAILABLE", message);
     }
     named[name] = value;
   }

@@ -76,10 +76,8 @@ export function placedJob(
 
 function requireProject(job: StoredJob, request: { cwd: string }, opts: SpawnOpts): void {
   if (opts.project.dir === job.project) return;
-  throw new SyscallError(
-    "INVALID",
-    `The job was made in ${job.project}, and its folder ${request.cwd} belongs to ${opts.project.dir} now. If it has moved, \`rnix cron enable ${job.name}\` takes it over.`,
-  );
+  const message = `The job was made in ${job.project}, and its folder ${request.cwd} belongs to ${opts.project.dir} now. If it has moved, \`rnix cron enable ${job.name}\` takes it over.`;
+  throw new SyscallError("INVALID", message);
 }
 
 function requireFolder(cwd: string): void {
@@ -92,10 +90,8 @@ function requireCommands(checks: readonly string[], env: Record<string, string>)
   for (const check of checks) {
     const [, program] = PLAIN_PROGRAM.exec(check) ?? [];
     if (program === undefined || BUILT_IN.has(program) || Bun.which(program, { PATH: env.PATH })) continue;
-    throw new SyscallError(
-      "NOT_FOUND",
-      `The check ${JSON.stringify(check)} needs ${program}, which is not on the PATH of the daemon (${env.PATH}). Write its absolute path, or start the daemon with this PATH.`,
-    );
+    const message = `The check ${JSON.stringify(check)} needs ${program}, which is not on the PATH of the daemon (${env.PATH}). Write its absolute path, or start the daemon with this PATH.`;
+    throw new SyscallError("NOT_FOUND", message);
   }
 }
 
@@ -161,10 +157,8 @@ export function smaller(own: number | null | undefined, above: number | null): n
 function requireAddress({ provider, devices }: SpawnOpts, shell: Readonly<Record<string, string>>): void {
   const variable = provider ? addressVariable(provider, devices.namespace) : undefined;
   if (provider === null || variable === undefined || !shell[variable]) return;
-  throw new SyscallError(
-    "UNAVAILABLE",
-    `The address of ${provider.name} is in ${variable} of your shell, and a job takes nothing from there: write ${variable}=${shell[variable]} into ~/.config/rnix/env (chmod 600).`,
-  );
+  const message = `The address of ${provider.name} is in ${variable} of your shell, and a job takes nothing from there: write ${variable}=${shell[variable]} into ~/.config/rnix/env (chmod 600).`;
+  throw new SyscallError("UNAVAILABLE", message);
 }
 
 /** Plans a run and releases it. `shell`: the environment of the user who makes the job. */
@@ -227,11 +221,10 @@ async function checkModel(
   if (names.includes(model)) return null;
   const near = nearestName(model, names);
   const hint = near === undefined ? "" : ` Did you mean ${near}?`;
-  if (listed !== null || near !== undefined)
-    throw new SyscallError(
-      "INVALID",
-      `The provider ${name} has no model ${JSON.stringify(model)}.${hint} \`rnix models --provider ${name}\` lists its models.`,
-    );
+  if (listed !== null || near !== undefined) {
+    const message = `The provider ${name} has no model ${JSON.stringify(model)}.${hint} \`rnix models --provider ${name}\` lists its models.`;
+    throw new SyscallError("INVALID", message);
+  }
   return `no list of ${name} has the model ${JSON.stringify(model)}: the first run will show whether it exists`;
 }
 

@@ -169,10 +169,8 @@ export class ObjectStore {
   }
 
   #full(): SyscallError {
-    return new SyscallError(
-      "EXHAUSTED",
-      `the contents of changed files may use ${this.#o.maxBytes} bytes of a run (undo_per_run in config.yaml)`,
-    );
+    const message = `the contents of changed files may use ${this.#o.maxBytes} bytes of a run (undo_per_run in config.yaml)`;
+    return new SyscallError("EXHAUSTED", message);
   }
 }
 

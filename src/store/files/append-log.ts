@@ -46,10 +46,8 @@ export class AppendLog {
     if (this.#broken) throw this.#broken;
     const data = Buffer.from(`${lines.join("\n")}\n`);
     if (data.length > MAX_LINE_BYTES && lines.some((line) => Buffer.byteLength(line) > MAX_LINE_BYTES)) {
-      throw new SyscallError(
-        "EXHAUSTED",
-        `A line of ${data.length} bytes does not fit into ${this.#name}: the limit is ${MAX_LINE_BYTES} bytes.`,
-      );
+      const message = `A line of ${data.length} bytes does not fit into ${this.#name}: the limit is ${MAX_LINE_BYTES} bytes.`;
+      throw new SyscallError("EXHAUSTED", message);
     }
     try {
       const fd = this.#open();

@@ -134,7 +134,10 @@ async function settle(swap: Swap, ports: ReplacePorts): Promise<boolean> {
     putBack(swap, fs);
     if (fs.stat(other) !== null) keepBeside(swap, fs);
   }
-  if (!isQuiet) throw openElsewhere(path);
+  if (!isQuiet) {
+    const message = `Another program keeps ${path} open for writing. Nothing was changed: close the file there, then try again.`;
+    throw new SyscallError("UNAVAILABLE", message, { retryable: true });
+  }
   return false;
 }
 
@@ -201,12 +204,4 @@ async function newVersion(temporary: string, fs: FsPort): Promise<string> {
   const version = await versionOf(temporary, fs);
   if (version !== null) return version;
   throw new SyscallError("UNAVAILABLE", `${temporary} was removed while it was written. Try again.`);
-}
-
-function openElsewhere(path: string): SyscallError {
-  return new SyscallError(
-    "UNAVAILABLE",
-    `Another program keeps ${path} open for writing. Nothing was changed: close the file there, then try again.`,
-    { retryable: true },
-  );
 }

@@ -48,10 +48,8 @@ export function requireNoLink(dataDir: string, parts: readonly string[], fs: FsP
 }
 
 export function isLink(path: string): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `${path} is a link. Rnix follows no link to its records, because it could change files elsewhere. Remove the link. To store records in another folder, set RNIX_DATA_DIR.`,
-  );
+  const message = `${path} is a link. Rnix follows no link to its records, because it could change files elsewhere. Remove the link. To store records in another folder, set RNIX_DATA_DIR.`;
+  return new SyscallError("INVALID", message);
 }
 
 function writeIgnore(ignore: string, fs: FsPort): void {

@@ -138,10 +138,8 @@ export function removeEmptyFolder(dir: string): void {
 export function checkSchemaVersion(value: unknown, what: string, known: number = SCHEMA_VERSION): void {
   const found = Versioned.safeParse(value);
   if (!found.success || found.data.v === undefined || found.data.v <= known) return;
-  throw new SyscallError(
-    "INVALID",
-    `${what} has schema version ${found.data.v}; this rnix reads versions up to ${known}. It was written by a newer rnix: update this one. Nothing was changed.`,
-  );
+  const message = `${what} has schema version ${found.data.v}; this rnix reads versions up to ${known}. It was written by a newer rnix: update this one. Nothing was changed.`;
+  throw new SyscallError("INVALID", message);
 }
 
 /** Returns true for an intact document of a newer schema. */
@@ -185,10 +183,8 @@ async function readBytes(path: string, fs: FsPort): Promise<Uint8Array | null> {
     return await withFileAsync(fs, path, "read", async (fd) => {
       const size = fs.size(fd);
       if (size > MAX_DOCUMENT_BYTES) {
-        throw new SyscallError(
-          "EXHAUSTED",
-          `${path} has ${size} bytes; the limit of a document is ${MAX_DOCUMENT_BYTES} bytes.`,
-        );
+        const message = `${path} has ${size} bytes; the limit of a document is ${MAX_DOCUMENT_BYTES} bytes.`;
+        throw new SyscallError("EXHAUSTED", message);
       }
       // A replacement creates a new file, so the size of this one does not change during the read.
       return readUpTo(fs, fd, size);

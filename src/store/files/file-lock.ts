@@ -164,20 +164,16 @@ function flock(fd: number, operation: number, path: string): boolean {
     const error = libc.errno();
     if (error === EWOULDBLOCK) return false;
     if (error !== EINTR) {
-      throw new SyscallError(
-        "UNAVAILABLE",
-        `Cannot lock ${path}: the file system returned error ${error}. Set RNIX_DATA_DIR (records of runs) or XDG_DATA_HOME (your data) to a folder on a disk that supports locks.`,
-      );
+      const message = `Cannot lock ${path}: the file system returned error ${error}. Set RNIX_DATA_DIR (records of runs) or XDG_DATA_HOME (your data) to a folder on a disk that supports locks.`;
+      throw new SyscallError("UNAVAILABLE", message);
     }
   }
   return false;
 }
 
 function lockTimeout(path: string, deadlineMs: number): SyscallError {
-  return new SyscallError(
-    "TIMEOUT",
-    `Waited ${deadlineMs} ms for the lock ${path}, which another process holds. Try again, or end that process.`,
-  );
+  const message = `Waited ${deadlineMs} ms for the lock ${path}, which another process holds. Try again, or end that process.`;
+  return new SyscallError("TIMEOUT", message);
 }
 
 interface Libc {
@@ -203,9 +199,6 @@ function openLibc(): Libc {
       failures.push(error);
     }
   }
-  throw new SyscallError(
-    "UNAVAILABLE",
-    `No C library found to lock files with; tried ${C_LIBRARIES.join(", ")}.`,
-    { cause: new AggregateError(failures) },
-  );
+  const message = `No C library found to lock files with; tried ${C_LIBRARIES.join(", ")}.`;
+  throw new SyscallError("UNAVAILABLE", message, { cause: new AggregateError(failures) });
 }

@@ -95,10 +95,8 @@ export class BlobStore {
   }
 
   #full(bytes: number): SyscallError {
-    return new SyscallError(
-      "EXHAUSTED",
-      `A result of ${bytes} bytes was not stored: run ${this.#uuid} uses ${this.#bytes} of ${this.#maxBytes} bytes. Raise results_per_run in config.yaml.`,
-    );
+    const message = `A result of ${bytes} bytes was not stored: run ${this.#uuid} uses ${this.#bytes} of ${this.#maxBytes} bytes. Raise results_per_run in config.yaml.`;
+    return new SyscallError("EXHAUSTED", message);
   }
 }
 
@@ -108,10 +106,8 @@ export async function readBlob(fs: FsPort, dir: string, ref: BlobRef): Promise<U
   const bytes = await read(fs, path, ref.bytes);
   if (bytes !== null && (await hashOf(bytes)) === ref.sha256) return bytes;
   const what = bytes === null ? "is missing" : "has changed since it was stored";
-  throw new SyscallError(
-    "INVALID",
-    `${path} ${what}, but the run needs it. Restore the file, or start a new run.`,
-  );
+  const message = `${path} ${what}, but the run needs it. Restore the file, or start a new run.`;
+  throw new SyscallError("INVALID", message);
 }
 
 /** Reads at most `length` bytes; null when there is no such file. */

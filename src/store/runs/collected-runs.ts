@@ -121,7 +121,10 @@ export class CollectedRuns {
     if (head && !head.foreign) return;
     const dir = this.#records.dir(uuid);
     const names = await namesIn(this.#ports.fs, dir, "read the folder");
-    if (names.some((name) => !LEFT_BEHIND.has(name))) throw notOurs(dir);
+    if (names.some((name) => !LEFT_BEHIND.has(name))) {
+      const message = `${dir} holds no record that your Rnix wrote, so it was not removed. Remove it yourself if you don't need it.`;
+      throw new SyscallError("PERMISSION", message);
+    }
   }
 
   #setAside(uuid: string): void {
@@ -181,13 +184,6 @@ export class CollectedRuns {
     });
     return records;
   }
-}
-
-function notOurs(dir: string): SyscallError {
-  return new SyscallError(
-    "PERMISSION",
-    `${dir} holds no record that your Rnix wrote, so it was not removed. Remove it yourself if you don't need it.`,
-  );
 }
 
 function noFolder(dir: string): SyscallError {

@@ -18,8 +18,6 @@ export function foreignLines(uuid: string, file: string, count: number): Syscall
 }
 
 function foreignRun(uuid: string, why: string): SyscallError {
-  return new SyscallError(
-    "PERMISSION",
-    `Run ${uuid} is foreign: ${why}. You can view it, but not resume it. \`rnix resume --adopt ${uuid}\` starts a new run with its conversation and your current permissions.`,
-  );
+  const message = `Run ${uuid} is foreign: ${why}. You can view it, but not resume it. \`rnix resume --adopt ${uuid}\` starts a new run with its conversation and your current permissions.`;
+  return new SyscallError("PERMISSION", message);
 }

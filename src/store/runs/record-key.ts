@@ -163,10 +163,8 @@ function syncFolder(folder: string): void {
 
 function damaged(path: string, size: number, own: boolean): SyscallError {
   const what = own ? `it has ${size} bytes, expected ${KEY_BYTES}` : "it belongs to another user";
-  return new SyscallError(
-    "UNAVAILABLE",
-    `${path}, the key of your records, can't be used: ${what}. Restore it, or remove it. A new key is then made, and earlier runs are foreign.`,
-  );
+  const message = `${path}, the key of your records, can't be used: ${what}. Restore it, or remove it. A new key is then made, and earlier runs are foreign.`;
+  return new SyscallError("UNAVAILABLE", message);
 }
 
 /** Bytes of the HMAC-SHA256 that are recorded. */

@@ -35,12 +35,8 @@ function requireNoLinkAt(path: string, fs: FsPort): void {
 
 function requireOneName(path: string, fs: FsPort): void {
   const found = fs.stat(path);
-  if (found && !found.isFolder && found.names > 1) throw shared(path);
-}
-
-function shared(path: string): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `${path} has a second name (a hard link), so writing to it would change another file. Replace it with a copy.`,
-  );
+  if (found && !found.isFolder && found.names > 1) {
+    const message = `${path} has a second name (a hard link), so writing to it would change another file. Replace it with a copy.`;
+    throw new SyscallError("INVALID", message);
+  }
 }

@@ -269,10 +269,8 @@ function parsedJson(text: string): ProcInfo {
 }
 
 function noRecord(uuid: string): SyscallError {
-  return new SyscallError(
-    "NOT_FOUND",
-    `Run ${uuid} has a folder but no ${INFO}: it ended before its first record. \`rnix gc\` removes the folder.`,
-  );
+  const message = `Run ${uuid} has a folder but no ${INFO}: it ended before its first record. \`rnix gc\` removes the folder.`;
+  return new SyscallError("NOT_FOUND", message);
 }
 
 let boot: string | undefined;

@@ -92,10 +92,8 @@ export class RunRecords {
     const isHere = read === null || recordedIn === this.dataDir;
     const info = isHere ? read : (await import("./relocate.ts")).located(read, recordedIn, this.dataDir);
     if (info === null || info.uuid === uuid) return info;
-    throw new SyscallError(
-      "INVALID",
-      `${this.dir(uuid)} holds the record of run ${info.uuid}: it was copied or renamed. Rename the folder to that UUID, or remove it.`,
-    );
+    const message = `${this.dir(uuid)} holds the record of run ${info.uuid}: it was copied or renamed. Rename the folder to that UUID, or remove it.`;
+    throw new SyscallError("INVALID", message);
   }
 
   /** The latest changes of a run's state, in order. */

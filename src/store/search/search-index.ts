@@ -102,10 +102,8 @@ export class SearchIndex {
     const now = this.#clock.monotonic();
     this.#starts = this.#starts.filter((at) => now - at < STARTS_MS);
     if (this.#starts.length >= MAX_STARTS) {
-      throw new SyscallError(
-        "UNAVAILABLE",
-        `The index has ended unexpectedly ${MAX_STARTS} times within a minute. Try again in a minute; the daemon's log has the reason.`,
-      );
+      const message = `The index has ended unexpectedly ${MAX_STARTS} times within a minute. Try again in a minute; the daemon's log has the reason.`;
+      throw new SyscallError("UNAVAILABLE", message);
     }
     this.#starts.push(now);
     this.#link = new WorkerLink(this.#options.key, (why) => this.#options.warn(`the index ended: ${why}`));

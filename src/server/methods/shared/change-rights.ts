@@ -64,8 +64,6 @@ export async function changeRights(
 
 function realFolder(path: string): string {
   if (isAbsolute(path) && statSync(path, { throwIfNoEntry: false })?.isDirectory()) return realpathSync(path);
-  throw new SyscallError(
-    "INVALID",
-    `folders: expected the absolute path of a folder, got ${JSON.stringify(path)}.`,
-  );
+  const message = `folders: expected the absolute path of a folder, got ${JSON.stringify(path)}.`;
+  throw new SyscallError("INVALID", message);
 }

@@ -74,7 +74,10 @@ async function byResume(
     return { pid, uuid: info.uuid, seq: before };
   }
   requireWaiting(info);
-  if (!sender.mayResume) throw notFromInside(info);
+  if (!sender.mayResume) {
+    const message = `PID ${info.pid} is suspended, and a run can't be resumed from inside another. Send the message from your own terminal.`;
+    throw new SyscallError("PERMISSION", message);
+  }
   const { pid, seq } = await resume(services, info, message, sender);
   if (seq === undefined) throw new SyscallError("INTERNAL", "A run was resumed without its message.");
   return { pid, uuid: info.uuid, seq };
@@ -96,22 +99,11 @@ async function resume(
 function requireWaiting({ uuid, state, chat, suspended, exit_reason, pid }: ProcInfo): void {
   const command = `rnix resume ${uuid} "…"`;
   if (state !== "suspended") {
-    throw new SyscallError(
-      "INVALID",
-      `PID ${pid} has ended (${exit_reason}) and reads no messages. To continue it with one: ${command}`,
-    );
+    const message = `PID ${pid} has ended (${exit_reason}) and reads no messages. To continue it with one: ${command}`;
+    throw new SyscallError("INVALID", message);
   }
   // A run that waits for its units reads a message, too, and its units go on.
   if (chat || suspended?.wake.on === "message" || suspended?.wake.on === "unit") return;
-  throw new SyscallError(
-    "INVALID",
-    `PID ${pid} is suspended and does not wait for a message. To resume it with one: ${command}`,
-  );
-}
-
-function notFromInside({ pid }: ProcInfo): SyscallError {
-  return new SyscallError(
-    "PERMISSION",
-    `PID ${pid} is suspended, and a run can't be resumed from inside another. Send the message from your own terminal.`,
-  );
+  const message = `PID ${pid} is suspended and does not wait for a message. To resume it with one: ${command}`;
+  throw new SyscallError("INVALID", message);
 }

@@ -46,10 +46,8 @@ export function requireDescendant(
 ): void {
   if (unit === undefined || standsBelow(unit, found.info, system.kernel.processes.infos())) return;
   const { pid, uuid } = found.info;
-  throw new SyscallError(
-    "PERMISSION",
-    `PID ${pid} (${uuid}) was not spawned by the run that asks (${unit}): from inside a run only itself and what is below it can be ${toDo}. For any other, use your own terminal.`,
-  );
+  const message = `PID ${pid} (${uuid}) was not spawned by the run that asks (${unit}): from inside a run only itself and what is below it can be ${toDo}. For any other, use your own terminal.`;
+  throw new SyscallError("PERMISSION", message);
 }
 
 /**
@@ -65,10 +63,8 @@ export async function findOtherRun(
   const found = await findLiveRun(services, target, toDo);
   if (!found.live || found.info.uuid !== unitOrUnknown(caller)) return found;
   const { pid } = found.info;
-  throw new SyscallError(
-    "INVALID",
-    `PID ${pid} can't be ${toDo} from inside itself: the command would wait for its own end. \`rnix show ${pid}\` prints its state at once.`,
-  );
+  const message = `PID ${pid} can't be ${toDo} from inside itself: the command would wait for its own end. \`rnix show ${pid}\` prints its state at once.`;
+  throw new SyscallError("INVALID", message);
 }
 
 /** A program of a run that has ended, or of another kernel's, may still follow the runs of this one. */

@@ -40,10 +40,8 @@ async function find(system: Services, target: Target): Promise<FoundRun> {
 export async function findLiveRun(system: Services, target: Target, toDo: string): Promise<FoundRun> {
   const found = await findRun(system, target);
   if (!found.live && found.info.ended_at_ms === null && found.info.state !== "suspended") {
-    throw new SyscallError(
-      "UNAVAILABLE",
-      `PID ${found.info.pid} belongs to another rnix (started with --no-daemon): it can't be ${toDo} from here. Stop that command itself.`,
-    );
+    const message = `PID ${found.info.pid} belongs to another rnix (started with --no-daemon): it can't be ${toDo} from here. Stop that command itself.`;
+    throw new SyscallError("UNAVAILABLE", message);
   }
   return found;
 }
@@ -53,19 +51,15 @@ export function requireLive(found: FoundRun, what: string): PID {
   if (found.live) return found.pid;
   const { pid, exit_reason, state } = found.info;
   const ended = state === "suspended" ? "is suspended" : `has ended (${exit_reason})`;
-  throw new SyscallError(
-    "NOT_FOUND",
-    `PID ${pid} ${ended}: only ${what} of a live run can be changed. \`rnix ps\` lists them.`,
-  );
+  const message = `PID ${pid} ${ended}: only ${what} of a live run can be changed. \`rnix ps\` lists them.`;
+  throw new SyscallError("NOT_FOUND", message);
 }
 
 /** Fails with INVALID for a supervisor and for a program: only agents have a conversation. */
 export function requireAgent({ info }: FoundRun, toDo: string): void {
   if (info.kind === "agent") return;
-  throw new SyscallError(
-    "INVALID",
-    `PID ${info.pid} is a ${info.kind === "command" ? "program" : "supervisor"}: only the run of an agent can be ${toDo}.`,
-  );
+  const message = `PID ${info.pid} is a ${info.kind === "command" ? "program" : "supervisor"}: only the run of an agent can be ${toDo}.`;
+  throw new SyscallError("INVALID", message);
 }
 
 /** Whether the run has a process, in this kernel or another one. */
@@ -78,10 +72,8 @@ export async function recordsOf(system: Services, found: FoundRun): Promise<Run>
   if (!found.live) return found.run;
   const run = await (await system.history()).byUuid(found.info.uuid);
   if (!run) {
-    throw new SyscallError(
-      "NOT_FOUND",
-      `Nothing is on disk yet of PID ${found.info.pid} (${found.info.uuid}).`,
-    );
+    const message = `Nothing is on disk yet of PID ${found.info.pid} (${found.info.uuid}).`;
+    throw new SyscallError("NOT_FOUND", message);
   }
   return run;
 }
@@ -111,10 +103,8 @@ async function byUuid(system: Services, prefix: string, cwd: string | undefined)
   for (const { uuid } of live) uuids.add(uuid);
   if (uuids.size > 1) {
     const some = [...uuids].sort().slice(0, 5).join(", ");
-    throw new SyscallError(
-      "INVALID",
-      `UUID prefix "${prefix}" fits ${uuids.size} processes: ${some}. Write more of it.`,
-    );
+    const message = `UUID prefix "${prefix}" fits ${uuids.size} processes: ${some}. Write more of it.`;
+    throw new SyscallError("INVALID", message);
   }
   const [info] = live;
   if (info) return { live: true, pid: info.pid, info };
@@ -133,8 +123,6 @@ function noProcess(what: string): SyscallError {
 
 function wasCollected({ uuid, pid, ts }: CollectedRun): SyscallError {
   const whose = pid === null ? "" : ` (PID ${pid})`;
-  return new SyscallError(
-    "NOT_FOUND",
-    `Run ${uuid}${whose} was collected by gc at ${ts}: its record is gone. \`rnix config\` shows how long records are kept (retention_age, retention_runs, retention_size).`,
-  );
+  const message = `Run ${uuid}${whose} was collected by gc at ${ts}: its record is gone. \`rnix config\` shows how long records are kept (retention_age, retention_runs, retention_size).`;
+  return new SyscallError("NOT_FOUND", message);
 }

@@ -12,10 +12,9 @@ export function parseSignal(number: number): Signal {
     case 4:
     case 5:
       return number;
-    default:
-      throw new SyscallError(
-        "INVALID",
-        `signal: expected 1 (TERM), 2 (KILL), 3 (INT), 4 (PAUSE) or 5 (RESUME); got ${number}.`,
-      );
+    default: {
+      const message = `signal: expected 1 (TERM), 2 (KILL), 3 (INT), 4 (PAUSE) or 5 (RESUME); got ${number}.`;
+      throw new SyscallError("INVALID", message);
+    }
   }
 }

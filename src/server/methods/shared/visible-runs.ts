@@ -7,10 +7,8 @@ import type { Services } from "../../services.ts";
 /** Fails with PERMISSION for another run. */
 export function requireVisible(services: Services, { info }: { info: ProcInfo }): void {
   if (visibleTo(services)?.(info) !== false) return;
-  throw new SyscallError(
-    "PERMISSION",
-    `PID ${info.pid} (${info.uuid}) is another run: in a sandbox, only the run itself and what is below it can be seen. For any other, use your own terminal, or a run with --sandbox off.`,
-  );
+  const message = `PID ${info.pid} (${info.uuid}) is another run: in a sandbox, only the run itself and what is below it can be seen. For any other, use your own terminal, or a run with --sandbox off.`;
+  throw new SyscallError("PERMISSION", message);
 }
 
 /** Undefined: the request sees all runs. */
