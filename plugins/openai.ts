@@ -103,7 +103,6 @@ function openai(
   };
 }
 
-/** Events that end an answer. */
 const ENDS: ReadonlySet<unknown> = new Set(["response.completed", "response.incomplete"]);
 
 /** The status of an incomplete answer, which the package drops when no reason is given. */

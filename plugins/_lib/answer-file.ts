@@ -2,7 +2,6 @@
 
 import { type Data, type FileStat, SyscallError, type VFSFile } from "rnix/plugin";
 
-/** What a device answers. */
 export interface Answers {
   /** Its path, for messages and `stat`. */
   device: string;

@@ -4,7 +4,6 @@ import { type FromSchema, type InputSchema, SyscallError } from "rnix/plugin";
 import { z } from "zod";
 import { issueText } from "./issue-text.ts";
 
-/** Compiled schemas, by the schema. */
 const compiled = new WeakMap<object, z.ZodType>();
 
 /** The input, which fits the schema of the tool. Any other input fails with INVALID; the message lists the wrong fields. */

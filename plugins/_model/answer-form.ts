@@ -33,7 +33,6 @@ export function answerForm({ output_schema }: LLMRequest): AnswerForm | undefine
 
 type Schema = Record<string, unknown>;
 
-/** A schema and every schema within it. */
 function* schemasIn(schema: unknown): Generator<Schema> {
   if (!isObject(schema)) return;
   yield schema;

@@ -40,7 +40,6 @@ export class AnswerBuilder {
     return this.#textOf("reasoning");
   }
 
-  /** Adds a part of a streamed answer. */
   addDelta(part: LanguageModelV4StreamPart): void {
     switch (part.type) {
       case "text-start":

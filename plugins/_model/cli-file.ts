@@ -5,14 +5,12 @@ import { z } from "zod";
 import { type ModelFacts, ModelFile } from "./model-file.ts";
 import { invalidEntry, settingsOf } from "./settings.ts";
 
-/** A run of the program that has started. */
 interface StartedRun {
   events: AsyncIterable<LLMEvent>;
   /** Ends it; nothing of it runs any more when this resolves. Never rejects. */
   end(): Promise<void>;
 }
 
-/** Starts the program for one request. */
 type StartRun = (request: LLMRequest, signal: AbortSignal) => Promise<StartedRun>;
 
 /** An open model device behind a CLI. Each write runs the program once, until its answer or until the file closes. */

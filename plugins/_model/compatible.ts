@@ -19,7 +19,6 @@ export function compatible(
   };
 }
 
-/** The list of models in OpenAI's protocol. */
 export function modelsAt(url: string, key: string): ListRequest {
   const headers: Record<string, string> = key === "" ? {} : { authorization: `Bearer ${key}` };
   return { url: `${url.replace(/\/+$/, "")}/models`, headers };

@@ -36,7 +36,6 @@ export interface Connection {
   needsKey: boolean;
   /** The package's model; the package is loaded here, with the first request. */
   languageModel(access: Access): Promise<LanguageModelV4>;
-  /** Asks for the service's list of models. */
   list(key: string): ListRequest;
   /** Adds the driver's part to a request's common form. */
   options(options: LanguageModelV4CallOptions, request: LLMRequest): LanguageModelV4CallOptions;
@@ -73,7 +72,6 @@ interface Connected {
 /** Of each driver, by its name, the last one. */
 const connected = new Map<string, Connected>();
 
-/** The model device of a driver that speaks HTTP. */
 export function openModel(context: OpenContext, driver: HttpDriver): VFSFile {
   const settings = settingsOf(context);
   let made = connected.get(driver.name);

@@ -12,7 +12,6 @@ import {
 import { AnswerFile } from "../_lib/answer-file.ts";
 import { answer, jobAndRuns } from "./operations.ts";
 
-/** The options of a job that CronCreate takes. */
 const OPTIONS = Object.fromEntries(
   Object.entries<JobOption>(JOB_OPTIONS).flatMap(([name, { tool }]) => (tool ? [[name, tool]] : [])),
 );

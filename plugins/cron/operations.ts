@@ -6,9 +6,7 @@ import { answerRequest } from "../_lib/operations.ts";
 
 type Input = Record<string, unknown>;
 
-/** Instants that `next` computes without a count. */
 const NEXT = 5;
-/** Rows that `show` and `history` have without a limit. */
 const ROWS = 20;
 
 /** Those of the command line return JSON, those of the tools text. */
@@ -44,7 +42,6 @@ const OPERATIONS: Readonly<Record<string, (input: Input, schedule: Schedule) => 
     }),
 };
 
-/** Runs the operation of this text. */
 export async function answer(text: string, schedule: Schedule): Promise<string> {
   const operations = Object.entries(OPERATIONS).map(([op, run]) => {
     const answered = async (input: Input): Promise<string> => {
@@ -108,7 +105,6 @@ function lastText({ due, state, reason }: LedgerRow): string {
   return `${due} ${state}${reason === null ? "" : ` (${reason})`}`;
 }
 
-/** One job with its last runs. */
 export async function jobAndRuns(
   name: string,
   schedule: Schedule,

@@ -8,7 +8,6 @@ import { ProgramTransport } from "./program-transport.ts";
 import { type Asked, answerRequests, capabilitiesOf } from "./server-requests.ts";
 import type { ServerSettings } from "./settings.ts";
 
-/** An open connection. */
 export interface Connection {
   client: Client;
   /** Ends the session, if there is one, and the program. Never throws. */

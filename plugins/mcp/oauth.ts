@@ -120,7 +120,6 @@ async function asksForLogin(url: string): Promise<{ resourceMetadataUrl?: URL; s
   return { resourceMetadataUrl, scope };
 }
 
-/** The login of one client, which the library fills. */
 class LoginProvider implements OAuthClientProvider {
   /** Where the person agrees. */
   address = "";

@@ -16,7 +16,6 @@ const MAX_QUESTION = 300;
 /** Answers of the model for one server and call. */
 const MAX_SAMPLES = 10;
 
-/** A tool call that is open. */
 export interface OpenCall {
   context: OpenContext;
   notices: Set<string>;

@@ -87,7 +87,6 @@ export function mismatchOf(condition: Condition, request: LLMRequest, normalize:
   );
 }
 
-/** Whether a text matches. */
 export function matches(match: Match, text: string, normalize: Normalize): boolean {
   if (typeof match === "string") return contains(text, match, normalize);
   const { equals, exact, contains: wanted, lacks, matches: regex, error } = match;
@@ -107,7 +106,6 @@ export function failedAs(error: string | boolean, text: string): boolean {
   return typeof error === "string" ? code === error : error === (code !== null);
 }
 
-/** Describes what is expected. */
 export function described(match: Match): string {
   if (typeof match === "string") return `contains: ${match}`;
   const { equals, exact, ...rest } = match;

@@ -3,7 +3,6 @@
 /** Replaces what differs between any two runs. Two results count as equal when their normalized texts are. */
 export type Normalize = (text: string) => string;
 
-/** The folders of a run. */
 interface Folders {
   cwd: string;
   project: string;

@@ -6,11 +6,8 @@ import type { Match } from "./condition.ts";
 import { RecordedStep } from "./recorded-step.ts";
 import type { Response, Script } from "./script.ts";
 
-/** Runs that an error message lists. */
 const MAX_LISTED = 5;
-/** Steps that are read at a time. */
 const PAGE = 100;
-/** Characters of a recording. */
 const MAX_CHARS = 64 * 1024 * 1024;
 
 /** The part of a recorded step that is played: the answer, the results of its calls, and the usage. */

@@ -149,7 +149,6 @@ function safely<T>(where: string, read: () => T): T {
   }
 }
 
-/** The first issue with its position. */
 function explained(error: z.ZodError, positionOf: (path: Path) => string): SyscallError {
   const [issue] = error.issues;
   if (issue === undefined) return wrong(positionOf([]), "it is not a script", error);

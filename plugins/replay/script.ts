@@ -161,7 +161,6 @@ export const ScriptFile = z.lazy(() =>
   z.strictObject({ ...head, responses: z.array(ScriptItem), children: z.array(Child).optional() }),
 );
 
-/** A script to play, from a file or a recorded run. */
 export interface Script extends Head {
   /** The file or the run, in messages. */
   name: string;

@@ -31,7 +31,6 @@ export default definePlugin({
 const NAMES = "names.json";
 const MAX_SKILLS = 100;
 
-/** The skills of the project that agents have written. */
 class WrittenSkills {
   readonly #context: OpenContext;
 
@@ -39,7 +38,6 @@ class WrittenSkills {
     this.#context = context;
   }
 
-  /** Answers one request. */
   async answer(text: string): Promise<string> {
     const { op: _, ...input } = jsonObject("SkillManage", text);
     const { checkedInput } = await import("../_lib/checked-input.ts");

@@ -89,7 +89,6 @@ export function created(list: TaskDocument, wanted: NewTask, by: Author): { list
   return { list: linked, task: found(linked, task.id) };
 }
 
-/** Changes a task. `task` is null when it was deleted. */
 export function updated(
   list: TaskDocument,
   change: TaskChange,
@@ -113,12 +112,10 @@ export function updated(
   return { list: linked, task: found(linked, task.id) };
 }
 
-/** The tasks that are not completed and block this one. */
 export function openBlockers({ tasks }: TaskDocument, { blocked_by }: Task): number[] {
   return blocked_by.filter((id) => tasks.some((one) => one.id === id && isOpen(one)));
 }
 
-/** The tasks that wait for this one. */
 export function blocks({ tasks }: TaskDocument, id: number): number[] {
   return tasks.filter(({ blocked_by }) => blocked_by.includes(id)).map((task) => task.id);
 }

@@ -79,7 +79,6 @@ function numbers(ids: readonly unknown[] | undefined): number[] | undefined {
   return ids?.map(Number);
 }
 
-/** The list, or one task, as JSON. */
 async function documentOf(subpath: string, context: OpenContext): Promise<string> {
   const list = await readList(context);
   if (subpath === "" || subpath === "/") return JSON.stringify(rowsOf(list));
@@ -196,7 +195,6 @@ export function listText(list: TaskDocument, tasks: readonly Task[] = list.tasks
   ].join("\n");
 }
 
-/** Everything about one task. */
 function taskText(list: TaskDocument, task: Task): string {
   const waiting = blocks(list, task.id);
   return [

@@ -29,7 +29,6 @@ import type { BootedServer, DashboardRequest, OpenedDashboard, Services } from "
 /** How long boot waits for the sweep of programs. A program may use its whole grace, and the first client waits. */
 const SWEEP_WAIT_MS = 500;
 
-/** Builds the server, part by part; `close` ends the parts in reverse order. */
 export async function boot(options: BootOptions): Promise<BootedServer> {
   const { env, host, logger } = options;
   const opened: { close(): Promise<void> }[] = [];

@@ -29,7 +29,6 @@ interface ModelRequest {
   env?: Record<string, string>;
 }
 
-/** The services that methods use, created once by boot. */
 export interface Services {
   /** The run whose program made the present request, if one did. */
   viewer?(): string | undefined;
@@ -49,9 +48,7 @@ export interface Services {
   cron?: { start(): void; readonly busy: boolean };
   /** Plans a spawn. INVALID, NOT_FOUND: exit 64. UNAVAILABLE: 69. */
   plan(request: SpawnRequest, unit: string | undefined): Promise<SpawnPlan>;
-  /** Plans a call of PID 0. */
   planCall(place: Omit<CallPlace, "env"> & { env?: Env }): Promise<CallPlan>;
-  /** Plans a resume. */
   planResume(run: Run, request: ResumeRequest): Promise<SpawnPlan>;
   /** Resolves the model that the user has chosen for a run. `current`: the one of a live run. */
   planModel(run: Run, request: ModelRequest, current?: ProviderChoice): Promise<ProviderChoice>;
@@ -63,7 +60,6 @@ export interface Services {
   otherKernels?(): boolean;
   /** Finds the conversations of recorded runs that have these words. Absent in tests without an index. */
   searchRuns?(query: Pick<FindRequest, "text" | "since_ms" | "limit">): Promise<AnswerOf<"find">>;
-  /** Resumes waiting runs. Absent where the server ends with its command. */
   waker?: Waker;
   /** Resumes a suspended run that has its answer; keys are looked up in the caller's environment. Absent where the server ends with its command. */
   resumeAnswered?(uuid: string, env: Env | undefined): Promise<number>;
@@ -105,7 +101,6 @@ export interface DashboardRequest {
   metrics?: "token" | "new-token";
 }
 
-/** The booted server: its services, and how it is closed. */
 export interface BootedServer {
   system: Services;
   /** Ends what boot began, in reverse order. The processes are gone already. */

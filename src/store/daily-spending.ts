@@ -19,7 +19,6 @@ const SPENDING = "spending";
 const MAX_DAY_BYTES = 64 * 1024 ** 2;
 /** Below the data folder of the user: the spending of each project's jobs that runs made. */
 const AGENT_JOBS = "cron/by-runs";
-/** Number of days that are stored. */
 const STORED_DAYS = 31;
 const NAME = /^(\d{4}-\d{2}-\d{2})\.jsonl$/;
 

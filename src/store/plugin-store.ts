@@ -21,13 +21,11 @@ interface PluginStoreOptions {
   plugin: string;
   /** Folders of the scopes, absolute (`pluginFolders`). No `run`: the opening process has none, the scope is UNAVAILABLE. */
   run?: string;
-  /** The folder of the root run of the tree. */
   tree?: string;
   /** A call about a run only reads the data of its tree. */
   isTreeReadOnly?: boolean;
   project: string;
   user: string;
-  /** Called with the lines that could not be read. */
   onDamaged?(log: string, damaged: number, lines: readonly number[]): void;
   /** Called when a text that an editor saved during a crash was put into `<file>.recovered`. */
   onRecovered?(file: string): void;
@@ -125,7 +123,6 @@ export class PluginStore implements Store {
     return [dir, dir && dirname(dir)].find((one) => one !== undefined && projectOf(one) !== null);
   }
 
-  /** The plugin's folder, or a folder below it. */
   #folder(scope: Scope, below = "."): string {
     const dir = this.#options[scope];
     if (dir !== undefined) {
@@ -212,7 +209,6 @@ function changed(doc: string, exists: boolean, expected: string | null): Syscall
   return new SyscallError("INVALID", message, { retryable: true });
 }
 
-/** For the log. */
 export function recoveredText(file: string): string {
   return `${file}: a program saved it twice while a crash interrupted us; the earlier text is in ${file}.recovered`;
 }

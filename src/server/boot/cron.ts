@@ -13,11 +13,9 @@ import type { KernelEvents } from "./kernel-port.ts";
 import type { LaterParts, MadeSchedules, SchedulesParts } from "./schedules.ts";
 
 export interface OpenedCron {
-  /** The service `schedule`. */
   schedule(caller: ScheduleCaller): Schedule;
   /** Connects what is built later. */
   connect(later: LaterParts & { events: KernelEvents }): void;
-  /** In a daemon: runs the schedules of all projects. */
   start(): void;
   /** The daemon stays for its schedules. */
   readonly busy: boolean;

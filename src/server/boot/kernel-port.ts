@@ -12,7 +12,6 @@ export class KernelPort {
     this.#kernel = kernel;
   }
 
-  /** Fails with INTERNAL before the kernel is connected. */
   get kernel(): Kernel {
     if (this.#kernel) return this.#kernel;
     throw new SyscallError("INTERNAL", "The kernel was used before boot had built it.");

@@ -5,7 +5,6 @@ import type { Settings } from "../../config/settings/settings.ts";
 import type { Logger } from "../../lib/logger.ts";
 import type { Host } from "../services.ts";
 
-/** What a server is booted with. */
 export interface BootOptions {
   user: UserPaths;
   /** The server's own environment: used for requests that bring none. */

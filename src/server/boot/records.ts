@@ -24,7 +24,6 @@ import type { BootOptions } from "./options.ts";
 export interface Records {
   /** Authenticates what this user has written. */
   key: RecordKey;
-  /** The store of one data folder; the same object for the same folder. */
   open(dataDir: string): RunStore;
   /** Data folders with runs: of all known projects, of those in use, and of the project that `cwd` lies in. */
   dataDirs(cwd?: string): string[];
@@ -32,11 +31,9 @@ export interface Records {
   history(): Promise<History>;
   collector(): Promise<Collector>;
   changes(): Promise<RunChanges>;
-  /** The worktrees of agents. */
   worktrees(): Promise<Worktrees>;
   /** The derived index, in its Worker. */
   search: Pick<SearchIndex, "ask">;
-  /** When runs were collected last. */
   lastCollected: string;
   /** The notice for runs if the record key could not be saved; else undefined. */
   keyNotice: string | undefined;

@@ -39,7 +39,6 @@ interface ProbePorts {
 
 type ProbePlace = Pick<OpenContext, "project" | "cwd" | "env">;
 
-/** What a model answered to a probe. */
 interface ProbeAnswer {
   text: string;
   usage: Usage;

@@ -206,7 +206,6 @@ export class ProjectCatalog {
     });
   }
 
-  /** Asks each service for its list once. */
   #lister(devices: Namespace, place: ReturnType<typeof placeOf>, waitMs: number) {
     const lists = new Map<string, ReturnType<typeof serviceModels>>();
     return (choice: ProviderChoice): ReturnType<typeof serviceModels> => {

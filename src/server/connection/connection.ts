@@ -35,7 +35,6 @@ export interface ByteStream {
 export interface Peer {
   /** Resolves when the client can take more; CLOSED when it has disconnected. A caller that awaits it holds one line at most. */
   send(line: Response | StreamEvent): Promise<void>;
-  /** Aborted when the client has gone. */
   readonly gone: AbortSignal;
   /** Lets `gone` abort while the request is handled, and makes it the connection's last. */
   watch(): void;

@@ -2,7 +2,6 @@
 
 import type { StreamEvent } from "../../protocol/methods.ts";
 
-/** Where a streaming method sends its answer and its events. */
 export interface StreamReply<A> {
   /** Answers without a stream: the connection stays open for the next request. */
   answer(answer: A): Promise<void>;

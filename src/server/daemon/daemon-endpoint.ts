@@ -49,7 +49,6 @@ export class DaemonEndpoint {
     this.#locks = [lock];
   }
 
-  /** Writes the PID file. */
   claim(): void {
     this.#lockFile = inodeOf(this.#ports.paths.lockFile);
     this.#writePid();

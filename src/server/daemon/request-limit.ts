@@ -6,10 +6,8 @@
  */
 export const REQUESTS_VARIABLE = "BUN_CONFIG_MAX_HTTP_REQUESTS";
 
-/** The limit that a daemon is started with. */
 export const DAEMON_REQUESTS = 5120;
 
-/** Bun's own. */
 const USUAL = 256;
 const LARGEST = 65_535;
 /** Reserved for requests other than to models: MCP servers, and the search for local model servers. */

@@ -14,7 +14,6 @@ interface RunLogPorts {
   logger: Logger;
 }
 
-/** Logs which runs began and how they ended. */
 export function runLog({ identity, logger }: RunLogPorts): Partial<KernelCallbacks> {
   return {
     onSpawn(pid, intent, provider, model) {

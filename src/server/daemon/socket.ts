@@ -33,7 +33,6 @@ export function descriptorOf(stream: Socket): number | undefined {
   return typeof fd === "number" && fd >= 0 ? fd : undefined;
 }
 
-/** Whether a server listens on the socket. */
 export function answers(socket: string): Promise<boolean> {
   return new Promise((resolve) => {
     const stream = connect(socket);

@@ -39,7 +39,6 @@ export class ChangeFeed implements ProcFeed {
   readonly #services: Services;
   readonly #clock: Clock;
   readonly #watchers = new Set<ProcWatcher>();
-  /** What was sent last. */
   #rows = new Map<string, KnownRow>();
   #queues: ProviderQueue[] = [];
   /** JSON of the questions and the queues that were sent last. */
@@ -53,7 +52,6 @@ export class ChangeFeed implements ProcFeed {
   #timer: Timer | undefined;
   /** The first watcher since nothing was sent: it needs the whole state. */
   #isFresh = true;
-  /** Live processes that may have changed. */
   readonly #dirty = new Set<number>();
   /** Everything may have changed. */
   #mustLook = true;

@@ -64,7 +64,6 @@ export interface DashboardPorts {
   services: () => Services;
   clock: Clock;
   feed: ChangeFeed;
-  /** The file with the token for /metrics. */
   tokenFile: string;
   /** `listen` and `hosts`: others than this machine may reach it. */
   settings: { listen?: string; port?: number; hosts?: readonly string[] };
@@ -304,7 +303,6 @@ export class Dashboard {
     return new Response(eventStream(work, request.signal), { headers });
   }
 
-  /** A run as an HTML file to keep. */
   async #export(request: Request, url: URL): Promise<Response> {
     const uuid = url.searchParams.get("uuid") ?? "";
     const disposition = `attachment; filename="run-${uuid.replace(/\W/g, "").slice(0, 12)}.html"`;

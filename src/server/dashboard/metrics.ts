@@ -10,7 +10,6 @@ type Sample = readonly [labels: Readonly<Record<string, string>>, value: number]
 
 export const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
-/** Read from the processes that the daemon holds, and from suspended runs that it resumes. */
 export async function metricsText(services: Services, gone: AbortSignal): Promise<string> {
   const { kernel, identity, host, instruments } = services;
   const caller = { unit: () => undefined, service: () => null, gone };

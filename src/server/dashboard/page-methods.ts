@@ -13,13 +13,10 @@ import { silentJobs } from "../methods/shared/silent-jobs.ts";
 import type { Services } from "../services.ts";
 
 const MAX_TEXT = 200;
-/** Maximum attempts of all jobs together; the newest are kept. */
 const MAX_ATTEMPTS = 5000;
-/** Attempts in the strip of a job. */
 const STRIP = 60;
 const MAX_RUNS = 20_000;
 const MAX_HITS = 500;
-/** Instants to come of a job. */
 const NEXT = 3;
 
 /** The agents and workflows that a run has started: Gantt bars beside its own. */

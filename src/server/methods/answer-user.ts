@@ -22,9 +22,7 @@ const AnswerRequest = () =>
   });
 type AnswerRequest = z.infer<ReturnType<typeof AnswerRequest>>;
 
-/** The run that has the answer. */
 interface Answered extends ProcRef {
-  /** The answer has resumed the run: `pid` is its new one. */
   resumed: boolean;
   /** Why the run was not resumed, although it has the answer. */
   problem?: string;

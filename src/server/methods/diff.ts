@@ -17,7 +17,6 @@ export const diff = method({
       from_step: z.int().positive().optional(),
       /** Files and folders, absolute. Absent or empty: all. */
       files: z.array(z.string().startsWith("/")).max(1000).optional(),
-      /** Make the patch. */
       patch: z.boolean().optional(),
     }),
   async handle({ step, from_step, files = [], patch = true, ...target }, services, caller): Promise<RunDiff> {

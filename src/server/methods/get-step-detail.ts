@@ -10,7 +10,6 @@ import type { Run } from "../records/recorded-run.ts";
 import { method } from "./method.ts";
 import { findRun, recordsOf } from "./shared/find-run.ts";
 
-/** Returns one step in full. */
 export const getStepDetail = method({
   payload: () => Target().extend({ step: z.int().positive() }),
   async handle(payload, services): Promise<StepDetail> {

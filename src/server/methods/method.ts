@@ -61,7 +61,6 @@ export function method<P, A>(o: {
   };
 }
 
-/** Defines a method that streams. */
 export function streamMethod<P, A>(o: {
   payload: () => z.ZodType<P>;
   handle: StreamDefinition<P, A>["handle"];

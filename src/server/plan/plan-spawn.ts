@@ -52,7 +52,6 @@ import {
 } from "./spawn-notices.ts";
 import type { Workspace, Workspaces } from "./workspace.ts";
 
-/** The default agent. */
 const DEFAULT_AGENT = "default";
 
 const UNCONFINED =
@@ -63,7 +62,6 @@ function chosenRecords({ dir, dataDir }: SpawnOpts["project"], parent: SpawnOpts
   return dataDir === parent.dataDir || dataDir === ownDataDir(dir) ? [] : [join(dataDir, "steps")];
 }
 
-/** The parent of a spawn. */
 interface Parent extends InheritedOpts {
   pid: PID;
   /** Fails with PERMISSION for an effect that the parent may not cause through a child. */

@@ -27,7 +27,6 @@ interface CollectorPorts {
   open(dataDir: string): RunStore;
   /** Whether the kernel with this id is alive: its lock is held. */
   kernelAlive(kernelId: string): boolean;
-  /** The current retention limits. */
   limits(): Promise<RetentionLimits>;
   /** The lock of the one collection at a time, for all kernels of this user. */
   lockPath: string;
@@ -37,7 +36,6 @@ interface CollectorPorts {
 }
 
 interface CollectOptions {
-  /** Only reports and removes nothing. */
   dryRun?: boolean;
   /** At most this many runs; the rest is left to the next collection. */
   most?: number;
@@ -45,12 +43,9 @@ interface CollectOptions {
   signal?: AbortSignal;
 }
 
-/** The state of one data folder. */
 interface DataFolder {
   records: RunStore;
-  /** The rows of the user's own runs. */
   rows: RunRow[];
-  /** The number of foreign runs. */
   foreign: number;
   damaged: DamagedRun[];
 }

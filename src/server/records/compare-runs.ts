@@ -9,7 +9,6 @@ import type { Run } from "./recorded-run.ts";
 /** Maximum lines and items shown of one difference. */
 const MAX_SHOWN = 20;
 
-/** What a comparison found. */
 export interface Comparison {
   differences: Difference[];
   /** Steps of the recorded run that were not played: they answer messages that came after an answer. */

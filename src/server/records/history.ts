@@ -19,7 +19,6 @@ import type { StepIndexes } from "./step-indexes.ts";
 /** Maximum states of crashed runs in memory. */
 const MAX_CRASHED_RUNS = 1000;
 
-/** The requested runs. */
 interface Listing extends Omit<RunFilter, "parent" | "pid"> {
   cwd?: string;
   /** A PID: they only grow. */
@@ -38,7 +37,6 @@ interface RunsQuery extends RunFilter {
   limit: number;
 }
 
-/** Which run of a project is the last one. */
 interface LastRun {
   cwd: string;
   /** The project's folder. Absent: of all projects, foreign runs too. */
@@ -55,7 +53,6 @@ interface Listed {
   unreadable: { path: string; message: string }[];
 }
 
-/** A line of a listing before its record is read. */
 interface ListEntry extends Pick<RunRow, "pid" | "uuid"> {
   /** Set for a run that is on disk only. */
   row?: RunRow;
@@ -136,7 +133,6 @@ export class History {
     return { runs, total: total + known.length, unreadable };
   }
 
-  /** A page of recorded runs, by UUID, ascending. */
   async runs({ after, limit, ...filter }: RunsQuery): Promise<ProcInfo[]> {
     const found = new Map<string, ProcInfo>();
     for (const records of this.#stores(undefined)) {
@@ -153,7 +149,6 @@ export class History {
     return [...found.values()].sort((a, b) => (a.uuid < b.uuid ? -1 : 1)).slice(0, limit);
   }
 
-  /** How the runs stand that are open on disk. */
   async #open(rows: readonly RunRow[], records: RunReader): Promise<ProcInfo[]> {
     const infos = await (await records.index()).infos(rows);
     return Promise.all(infos.map((info) => this.#truth(info, records)));
@@ -257,12 +252,10 @@ export class History {
     return found;
   }
 
-  /** The child runs of a run, oldest first. */
   childrenOf(uuid: string, limit: number): Promise<ProcInfo[]> {
     return this.runs({ parent: uuid, limit });
   }
 
-  /** The UUIDs with this prefix. */
   async find(prefix: string, cwd?: string): Promise<string[]> {
     const found = await Promise.all(this.#stores(cwd).map((records) => records.find(prefix)));
     return [...new Set(found.flat())];

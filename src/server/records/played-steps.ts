@@ -4,7 +4,6 @@ import type { ProcInfo } from "../../kernel/types.ts";
 import type { StepRecord } from "../../store/runs/schema.ts";
 import type { Run } from "./recorded-run.ts";
 
-/** The steps of a run that a replay plays. */
 export interface PlayedSteps {
   /** The number of the last step that is played. */
   last: number;

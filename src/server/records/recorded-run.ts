@@ -4,7 +4,6 @@ import type { ProcInfo } from "../../kernel/types.ts";
 import { DamageCollector } from "../../store/files/damaged-lines.ts";
 import type { RunReader } from "../../store/runs/run-store.ts";
 
-/** A run and its records. */
 export interface Run {
   info: ProcInfo;
   records: RunReader;

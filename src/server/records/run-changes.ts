@@ -129,7 +129,6 @@ export class RunChanges {
     };
   }
 
-  /** Files and lines by the number of the step. */
   async bySteps(run: Run, live: boolean): Promise<Map<number, StepChanges>> {
     const read = await this.#read(run, live);
     return this.#bySteps(read, [...read.history.files.values()]);
@@ -301,7 +300,6 @@ function stepsOf({ step, fromStep }: DiffQuery): { after?: number; until?: numbe
   return fromStep === undefined ? {} : { after: fromStep - 1 };
 }
 
-/** A file with its changes in these steps. */
 function fileOf(
   { files }: ChangeHistory,
   path: string,

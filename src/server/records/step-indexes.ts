@@ -9,10 +9,8 @@ import type { LineFaults, LogPosition } from "../../store/files/read-log.ts";
 import { STEPS } from "../../store/runs/run-files.ts";
 import type { Run } from "./recorded-run.ts";
 
-/** Indexes in memory: those that were used last. */
 const MAX_INDEXES = 8;
 const NO_FAULTS = { foreign: 0, missing: 0 };
-/** Records in memory while a file is read. */
 const BATCH = 100;
 
 /** Reads steps.jsonl of a run once, and later only what was added to it. */

@@ -45,7 +45,6 @@ export async function promptOfStep(
   return undefined;
 }
 
-/** Model, system prompt and tools of the request. */
 async function headOf(
   { step, origin_uuid, tools_offered }: RunEventOf<"answer">,
   run: Run,

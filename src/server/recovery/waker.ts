@@ -12,7 +12,6 @@ import type { InMemorySettings } from "./auto-resume.ts";
  */
 const CHECK_MS = 60_000;
 
-/** A suspended run that the waker resumes. */
 interface SuspendedRun {
   uuid: string;
   wake: Wake;
@@ -75,7 +74,6 @@ export class Waker {
     return false;
   }
 
-  /** UUIDs of all waiting runs. */
   get waiting(): string[] {
     return [...this.#sleepers.keys()];
   }
@@ -92,7 +90,6 @@ export class Waker {
     }
   }
 
-  /** A run was suspended. */
   suspended(sleeper: SuspendedRun): void {
     if (this.#closed || sleeper.wake.on === "never") return;
     this.#sleepers.set(sleeper.uuid, sleeper);
@@ -105,7 +102,6 @@ export class Waker {
     if (this.#sleepers.delete(uuid)) this.#arm();
   }
 
-  /** A run has ended. */
   ended(uuid: string): void {
     for (const sleeper of [...this.#sleepers.values()]) {
       const { wake } = sleeper;

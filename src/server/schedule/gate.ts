@@ -7,7 +7,6 @@ import { type ProgramPorts, runShortProgram, shell } from "../../os/short-progra
 /** Maximum characters of the gate's output that the run gets as input. */
 const MAX_OUTPUT = 256 * 1024;
 
-/** Runs the command in a folder, with the environment of the job. */
 export async function runGate(
   command: string,
   { cwd, env }: { cwd: string; env: Record<string, string> },

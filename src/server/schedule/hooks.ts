@@ -42,7 +42,6 @@ const ID_HEADERS = [
 /** Serves the hooks of all projects. The address listens on 127.0.0.1 while a job has a hook. */
 export class Hooks {
   readonly #ports: HooksPorts;
-  /** The open hooks, by the path of their address. */
   readonly #open = new Map<string, OpenHook>();
   #server: ReturnType<typeof Bun.serve> | undefined;
 
@@ -50,7 +49,6 @@ export class Hooks {
     this.#ports = ports;
   }
 
-  /** Opens the hook of a job. */
   open(jobId: string, name: string, project: JobProject, events: JobEvents): EventSource {
     const path = pathOf(project, name);
     const hook: OpenHook = { secret: this.#ports.secretOf(path), events, project, jobId };
@@ -198,7 +196,6 @@ class Fifo {
   #fd: number | undefined;
   #timer: Timer | undefined;
   #text = "";
-  /** Lines that are not accepted yet. */
   #pending: string[] = [];
   #closed = false;
   /** The last fault: it is reported once. */

@@ -84,7 +84,6 @@ export class JobRuns {
     };
   }
 
-  /** The conversation of the job, if it can be resumed. */
   async conversation({ conversation }: StoredJob): Promise<Conversation | null> {
     if (conversation === undefined) return null;
     const info = await this.#info(conversation);

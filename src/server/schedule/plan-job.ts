@@ -66,7 +66,6 @@ export async function planJob(
   return { agent, notices: [...left, ...notices], opts: { ...limited(opts, job), job: ref } };
 }
 
-/** The request of a run of the job, with the environment of a run without a caller. */
 export function placedJob(
   job: StoredJob,
   { env, user }: Pick<JobPlanPorts, "env" | "user">,

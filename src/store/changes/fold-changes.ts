@@ -6,17 +6,14 @@ import { sameState } from "./same-state.ts";
 type Change = Extract<ChangeLine, { t: "change" }>;
 type UndoLine = Extract<ChangeLine, { t: "undo" | "undoing" }>;
 
-/** The changes of one file, oldest first. */
 export interface FileHistory {
   path: string;
   changes: (Change & { undone: boolean })[];
 }
 
-/** What a run changed, by its log. */
 export interface ChangeHistory {
   source: "git" | "writes" | "none";
   files: Map<string, FileHistory>;
-  /** Files that others changed while the run worked. */
   others: string[];
   /** A process of the run ended without listing its last changes: at which step it had begun. */
   gaps: number[];
@@ -34,7 +31,6 @@ interface NetChange {
   before: FileState | null;
   after: FileState | null;
   steps: number[];
-  /** Folders that the run has made for it. */
   folders: string[];
   /** Another program changed the file between two changes of the run. */
   mixed: boolean;

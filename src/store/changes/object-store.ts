@@ -17,9 +17,7 @@ import {
   withFileAsync,
 } from "../files/fs-port.ts";
 
-/** The folder below a run's folder. */
 export const SNAPSHOTS = "snapshots";
-/** The file in a run's folder that names the contents. */
 export const CHANGES = "changes.jsonl";
 
 /** Speed counts more than size: most objects are short. */
@@ -66,12 +64,10 @@ export class ObjectStore {
     this.objects = join(o.dir, SNAPSHOTS, "objects");
   }
 
-  /** Stores a file's content and returns its name. */
   put(content: Uint8Array): Promise<string> {
     return this.#put("blob", content);
   }
 
-  /** Stores a list of names. */
   putTree(entries: readonly TreeEntry[]): Promise<string> {
     // git sorts a folder as if its name ended with a slash.
     const key = ({ mode, name }: TreeEntry): Buffer => bytesOf(mode === "40000" ? `${name}/` : name);

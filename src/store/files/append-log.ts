@@ -35,7 +35,6 @@ export class AppendLog {
     this.#dirty = o.left ?? false;
   }
 
-  /** Bytes in the file after the last append. */
   get size(): number {
     return this.#size;
   }
@@ -70,7 +69,6 @@ export class AppendLog {
     return this.#syncing;
   }
 
-  /** Removes every line. */
   empty(): void {
     try {
       const fd = this.#open();

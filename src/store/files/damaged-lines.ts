@@ -6,11 +6,9 @@ import type { LineFaults } from "./read-log.ts";
 /** Maximum damaged lines that are listed; all are counted. */
 const MOST_NAMED = 100;
 
-/** The damaged and foreign lines of one file. */
 export interface DamagedFile {
   /** Absolute where the collector has a folder. */
   file: string;
-  /** Number of damaged lines. */
   count: number;
   /** The first hundred line numbers, from 1. */
   lines: number[];
@@ -43,7 +41,6 @@ export class DamageCollector {
     if (found.lines.size > 0 || found.foreign > 0 || found.missing > 0) this.#files.set(file, found);
   }
 
-  /** Returns the files with damaged or foreign lines. */
   list(): DamagedFile[] {
     return [...this.#files].map(([file, { lines, more, foreign, missing }]) => ({
       file: join(this.#dir, file),

@@ -10,7 +10,6 @@ import { SyscallError } from "../../plugin/index.ts";
 import { makeFolder } from "./document.ts";
 import { ioError, NO_PLAIN_FILE, openPlain } from "./fs-port.ts";
 
-/** The part of a clock that waits for a lock. */
 export type LockClock = Pick<Clock, "monotonic" | "timer">;
 
 /** Unlike those of `realClock`, its timers keep the program running: a caller waits for the lock. */
@@ -91,7 +90,6 @@ export class FileLock {
     }
   }
 
-  /** Writes the owner into the lock file. */
   write(text: string): void {
     if (this.#fd === undefined) return;
     nodeFs.ftruncateSync(this.#fd, 0);

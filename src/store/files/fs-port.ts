@@ -35,7 +35,6 @@ export interface FsPort {
   /** Makes a folder and its missing parents. Returns true if this call made the folder itself. */
   mkdir(dir: string): boolean;
   rename(from: string, to: string): void;
-  /** Makes a hard link. */
   link(from: string, to: string): void;
   /** Swaps two names in one step. */
   swap(a: string, b: string): "swapped" | "missing" | "unsupported";
@@ -50,7 +49,6 @@ export interface FsPort {
 /** Facts that show a change: a replaced file has another `ino`, an edited one another time. */
 export interface FileFacts {
   size: number;
-  /** Milliseconds, with fractions. */
   mtimeMs: number;
   ino: number;
   isFolder: boolean;
@@ -138,7 +136,6 @@ const FLAGS: Record<Exclude<OpenMode, "replace">, number> = {
   folder: O_RDONLY | O_DIRECTORY,
 };
 
-/** Opens a file for `use`, and closes it. */
 export function withFile<T>(fs: FsPort, path: string, mode: OpenMode, use: (fd: number) => T): T {
   const fd = fs.open(path, mode);
   try {

@@ -10,11 +10,8 @@ const CHUNK_BYTES = 64 * 1024;
 export const NEWLINE = 10;
 
 interface Line {
-  /** The line number, from 1. */
   number: number;
-  /** The offset of the line in the file, in bytes. */
   at: number;
-  /** Bytes of the line, without its newline. */
   length: number;
   /** Valid only during the visit. Undefined for a line that exceeds the limit. */
   bytes: Uint8Array | undefined;
@@ -96,7 +93,6 @@ export interface LineFaults {
   missing: number;
 }
 
-/** A place in a log. */
 export interface LogPosition {
   /** The line before it; 0: the beginning. */
   after: number;

@@ -11,7 +11,6 @@ import { type FsPort, ioError, placeFile, readUpTo, realFs, withFileAsync } from
 /** The folder below a run's folder for content that is too large for its record. Each content is stored once, under its hash. */
 export const RESULTS = "results";
 
-/** Default limit for all results of one run. */
 const DEFAULT_RESULT_BYTES = 256 * 1024 * 1024;
 
 const CHUNK_BYTES = 1024 * 1024;
@@ -120,7 +119,6 @@ async function read(fs: FsPort, path: string, length: number): Promise<Uint8Arra
   }
 }
 
-/** A stored result and its state. */
 export interface BlobStatus extends BlobRef {
   /** Absolute. */
   path: string;

@@ -33,7 +33,6 @@ const MOST = 10_000;
 /** Maximum bytes of that many lines. */
 const MOST_BYTES = MOST * 200;
 
-/** A run that was collected. */
 const CollectedRun = z.object({
   v: z.literal(SCHEMA_VERSION),
   uuid: z.string(),
@@ -152,7 +151,6 @@ export class CollectedRuns {
     removeEmptyFolder(this.#going);
   }
 
-  /** Returns the latest collected run that matches. */
   async find(wanted: (run: CollectedRun) => boolean): Promise<CollectedRun | undefined> {
     return (await this.#all()).findLast(wanted);
   }

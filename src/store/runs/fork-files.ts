@@ -14,14 +14,12 @@ import type { Compaction, StepRecord, ToolCallRecord } from "./schema.ts";
 /** The folder below a run's folder for the data of its plugins. */
 const PLUGINS = "plugins";
 const CHUNK_BYTES = 1024 * 1024;
-/** Steps written in one call. */
 const BATCH = 8;
 
 /** The run to fork, and the steps that the fork copies. */
 interface Origin {
   uuid: string;
   dir: string;
-  /** The folder of the root run of its tree. */
   rootDir: string;
   steps: readonly StepRecord[];
   /** More files to copy, relative to its folder. */

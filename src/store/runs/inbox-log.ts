@@ -27,7 +27,6 @@ export interface InboxState {
   last: number;
   /** In order of arrival. */
   unread: readonly InboxEntry[];
-  /** The messages that came with a key. */
   keys: ReadonlyMap<string, KeyedMessage>;
   /** Bytes of acknowledged lines in the file. */
   spentBytes: number;
@@ -37,7 +36,6 @@ interface InboxLogOptions {
   uuid: string;
   dir: string;
   fs: FsPort;
-  /** Authenticates a line. */
   seal(line: string): string;
   /** Numbers, authenticates and appends lines, and returns them. */
   append(log: AppendLog, records: readonly object[]): string[];
@@ -200,12 +198,10 @@ function takenLine(seqs: readonly number[]): object {
   return { kind: "taken", seqs };
 }
 
-/** Returns the inbox numbers that a step's record acknowledges. */
 function acknowledgedBy({ inbox = [], tool_calls }: Pick<StepRecord, "inbox" | "tool_calls">): number[] {
   return [...inbox, ...tool_calls.flatMap((call) => call.inbox ?? [])];
 }
 
-/** Returns the bytes of a line in the file, with its newline. */
 export function bytesOf(line: string): number {
   return Buffer.byteLength(line) + 1;
 }

@@ -78,7 +78,6 @@ export class RecordKey {
     return new RecordKey(key);
   }
 
-  /** The key for a Worker of this process. */
   forWorker(): WorkerKey {
     return { bytes: this.#bytes, lasting: this.lasting, indexFolder: this.indexFolder };
   }
@@ -102,7 +101,6 @@ export function keyOfThisProcess(): RecordKey {
   return shared;
 }
 
-/** Returns null when there is no key. */
 function readKey(path: string): Uint8Array | null {
   let fd: number;
   try {

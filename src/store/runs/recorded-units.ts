@@ -6,14 +6,12 @@ import type { UnitDraft } from "../../run/unit-schema.ts";
 
 type Line<T extends UnitDraft["t"]> = Extract<UnitDraft, { t: T }>;
 
-/** A unit of the record. */
 export interface RecordedUnit {
   snapshot: DaemonSnapshot;
   /** The inbox has its end. */
   announced: boolean;
   /** A command's limits: when it is killed, and after which silence it is reported as stalled. */
   started: Pick<Line<"started">, "timeout_ms" | "stall_ms">;
-  /** The program of a command. */
   program?: Line<"program">;
   /** What of its output the inbox has. */
   reported?: Line<"reported">;

@@ -38,7 +38,6 @@ export function located(info: ProcInfo, recorded: string, found: string): ProcIn
   };
 }
 
-/** Changes the paths in PATH and PWD. */
 function movedValues(
   values: Record<string, string>,
   moved: (path: string) => string,

@@ -17,7 +17,6 @@ export const INFO = "proc-info.json";
 export const META = "process-meta.json";
 export const SPILL = "spill";
 export const UNITS = "units.jsonl";
-/** The folder of the units' output. */
 export const UNIT_OUTPUT = "units";
 
 /** Returns the text of a proc-info.json in this data folder, without the fields that reading adds. */
@@ -37,7 +36,6 @@ export function sealedInfo(
 /** The logs with the events of the run, in the order in which they are read. */
 export const LOGS = [STEPS, JOURNAL, INBOX, CHANGES, UNITS];
 
-/** Returns one line of JSON with its schema version. */
 export function versioned(record: object): string {
   const json = JSON.stringify(record);
   return "v" in record ? json : `{"v":${SCHEMA_VERSION},${json.slice(1)}`;
@@ -67,7 +65,6 @@ export function numberOf(line: Uint8Array | undefined): { n: number; p: number |
 /** Numbers the lines of a run. It has one owner: the run's writer, or who has claimed the run. */
 export class LineNumbers {
   #last: number;
-  /** The last numbers, by file. */
   #ends: Map<string, number>;
 
   /** Continues after these last numbers, by file, and after `least`. */
@@ -76,12 +73,10 @@ export class LineNumbers {
     this.#last = Math.max(least, ...ends.values());
   }
 
-  /** The number of the last event. */
   get last(): number {
     return this.#last;
   }
 
-  /** Takes the numbers of these many events, and returns the last. */
   take(events = 1): number {
     this.#last += events;
     return this.#last;

@@ -222,7 +222,6 @@ export class RunIndex implements RunLists {
     return join(this.#parts.records.dataDir, "steps");
   }
 
-  /** The state of the folder before it is read. */
   #begun(): FolderState {
     // Before the folder is looked at: this process may have to wait in between.
     const now = Date.now();

@@ -21,7 +21,6 @@ export interface Listing {
 }
 
 export interface RunPage {
-  /** Closed runs of this page. */
   rows: RunRow[];
   /** How many closed runs all pages have. */
   total: number;
@@ -38,7 +37,6 @@ export interface RunLists {
   infos(rows: readonly Pick<RunRow, "uuid">[]): Promise<ProcInfo[]>;
 }
 
-/** All runs, from a page without a filter. */
 export function listingOf({ rows, open, damaged }: RunPage): Listing {
   return { rows: [...rows, ...open].sort((a, b) => (a.uuid < b.uuid ? -1 : 1)), damaged };
 }

@@ -129,17 +129,14 @@ export class RunRecords {
     return (await this.uuids()).filter((uuid) => uuid.startsWith(wanted));
   }
 
-  /** Finished steps by line. */
   async steps(uuid: string, page: Page = {}): Promise<LogPage<StepRecord>> {
     return this.#log(uuid, STEPS, (await schemas()).StepRecord, page);
   }
 
-  /** Finished steps, in order. */
   async *everyStep(uuid: string, lost?: FaultCollector): AsyncGenerator<StepRecord> {
     yield* this.#all(uuid, STEPS, (await schemas()).StepRecord, lost);
   }
 
-  /** All syscall events, in order. */
   async *everyEvent(uuid: string, lost?: FaultCollector): AsyncGenerator<SyscallEventWire> {
     yield* this.#all(uuid, EVENTS, (await schemas()).SyscallEventWire, lost);
   }
@@ -158,14 +155,12 @@ export class RunRecords {
     yield* eventsOfJournal(openStep(records, recorded));
   }
 
-  /** The state of a run, by its story. */
   async state(run: Pick<ProcInfo, "uuid">): Promise<RunState> {
     const state = initialState();
     for await (const event of this.story(run)) reduce(state, event);
     return state;
   }
 
-  /** Syscall events by line. */
   async events(uuid: string, page: Page = {}): Promise<LogPage<SyscallEventWire>> {
     return this.#log(uuid, EVENTS, (await schemas()).SyscallEventWire, page);
   }
@@ -176,13 +171,11 @@ export class RunRecords {
     return this.#log(uuid, CHANGES, ChangeLine, page);
   }
 
-  /** The background units of the run, in order. */
   async units(uuid: string, page = ALL): Promise<LogPage<UnitLine>> {
     const { UnitLine: Line } = await import("../../run/unit-schema.ts");
     return this.#log(uuid, UNITS, Line, page);
   }
 
-  /** The lines of the inbox. */
   async messages(uuid: string, page = ALL): Promise<LogPage<InboxLine>> {
     return this.#log(uuid, INBOX, (await schemas()).InboxLine, page);
   }

@@ -53,7 +53,6 @@ export interface RunFilter {
   /** Of its spawn, in Unix ms. */
   since_ms?: number;
   until_ms?: number;
-  /** The UUID of its parent. */
   parent?: string;
   /** Its PID, or one that it had before it was resumed. */
   pid?: number;
@@ -102,7 +101,6 @@ const NAMES = Object.keys(RUN_FILTERS).filter((name): name is keyof RunFilter =>
   Object.hasOwn(RUN_FILTERS, name),
 );
 
-/** The filters that are set. */
 export function filtersIn(filter: RunFilter): (keyof RunFilter)[] {
   return NAMES.filter((name) => filter[name] !== undefined);
 }

@@ -43,7 +43,6 @@ export class RunStore extends RunRecords {
   #index: Promise<RunIndex> | undefined;
   readonly #lists: (() => Promise<RunLists>) | undefined;
   #dailySpending: DailySpending | undefined;
-  /** The runs that this store writes. */
   readonly #writers = new Map<string, RunWriter>();
   /** This store has made or reopened a run. */
   #began = false;
@@ -62,7 +61,6 @@ export class RunStore extends RunRecords {
     this.#lists = lists;
   }
 
-  /** The daily spending of its runs, for the daily budget. */
   get dailySpending(): DailySpending {
     this.#dailySpending ??= new DailySpending(this.dataDir, this.fs);
     return this.#dailySpending;

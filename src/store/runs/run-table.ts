@@ -42,7 +42,6 @@ export interface KnownRun {
   facts: RecordFacts;
 }
 
-/** A page of closed runs. */
 export interface PageQuery extends RunFilter {
   /** Returns the rows after this PID or UUID, in ascending order. */
   after?: number | string;
@@ -90,7 +89,6 @@ export class RunTable {
     return this.#known("WHERE run.is_open = 1");
   }
 
-  /** Closed runs and their number on all pages. */
   page({ after, newest, limit = -1, except = [], ...filter }: PageQuery): {
     runs: KnownRun[];
     total: number;

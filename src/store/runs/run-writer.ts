@@ -45,7 +45,6 @@ export interface RunLimits {
   undo_per_run?: number;
 }
 
-/** Default limit for the contents of changed files of one run. */
 export const DEFAULT_UNDO_BYTES = 256 * 1024 * 1024;
 
 const DEFAULT_RUN_LIMITS: RunLimits = { events_per_run: 100_000 };
@@ -190,7 +189,6 @@ export class RunWriter {
     this.#nameDirty();
   }
 
-  /** Appends an entry to the journal of the open step. Returns its number. */
   journal(entry: JournalEntry): number {
     this.#throwFailure();
     const line = this.#numbered(() => {
@@ -319,7 +317,6 @@ export class RunWriter {
     };
   }
 
-  /** Writes records with the numbers of their events. */
   #recordSteps(...records: readonly StepRecord[]): void {
     const { last } = this;
     const next = (): number => this.#numbers.take();
@@ -463,12 +460,10 @@ class OpenStepNumbers {
   #begun = new Set<string>();
   #entries: NonNullable<StepRecord["entries"]> = [];
 
-  /** How many events the entry has. */
   count(entry: JournalEntry): number {
     return eventsOfEntry(entry, new Set(this.#begun)).length;
   }
 
-  /** Returns the events of the entry. */
   add(entry: JournalEntry): RunEvent[] {
     const events = eventsOfEntry(entry, this.#begun);
     for (const event of events) if (event.n !== undefined) this.#numbers.set(nameInStep(event), event.n);

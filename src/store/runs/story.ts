@@ -20,10 +20,8 @@ export type StoryEvent = { n?: number } & (
   | { t: "unit"; line: UnitLine }
 );
 
-/** Steps that are in memory at once. */
 const BATCH = 100;
 
-/** A position in the story of a run. */
 export class StoryReader {
   readonly #records: RunReader;
   readonly #uuid: string;
@@ -36,7 +34,6 @@ export class StoryReader {
   /** Read, and not returned yet. */
   #pending: StoryEvent[] = [];
   #after: number;
-  /** The open step was read. */
   #isRead = false;
   /** The last step whose record was read. */
   #recorded = 0;

@@ -26,7 +26,6 @@ const LOOK_MS = 30_000;
 /** The runs that may grow are among the newest ones. */
 const NEWEST = 200;
 
-/** A hit with the text of its step. */
 export interface StepHit extends TextHit {
   text: string;
   info: ProcInfo;

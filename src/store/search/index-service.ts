@@ -32,7 +32,6 @@ const CATCH_UP_MS = 500;
 /** In the background, a pause is this many times as long as the work before it. */
 const REST_FACTOR = 2;
 const MIN_REST_MS = 5;
-/** Rows of one text. */
 const ROWS = 200;
 
 /** The operations, which may take turns of the event loop. */
@@ -40,7 +39,6 @@ type Operations = {
   [Name in OperationName]: (request: RequestOf<Name>) => AnswerOf<Name> | Promise<AnswerOf<Name>>;
 };
 
-/** The databases of all data folders. */
 export class IndexService implements Operations {
   readonly #indexes = new BoundedMap<string, DerivedIndex>(MAX_OPEN, (index) => index.close());
   readonly #key: RecordKey;
@@ -150,7 +148,6 @@ export class IndexService implements Operations {
   }
 }
 
-/** What is derived of one data folder, in one database. */
 class DerivedIndex {
   readonly runs: Promise<RunIndex>;
   readonly conversations: ConversationIndex;
@@ -198,7 +195,6 @@ function byRank(a: TextHit, b: TextHit): number {
   return a.stage - b.stage || b.score - a.score || (b.time_ms ?? 0) - (a.time_ms ?? 0);
 }
 
-/** The documents of one data folder. */
 export class DocumentIndex {
   readonly #texts: TextDatabase;
 
@@ -232,7 +228,6 @@ const SNIPPET_CHARS = 240;
 /** Characters before the first match. */
 const LEAD_CHARS = 60;
 
-/** A word of the text that matches a word of the query. */
 interface Match {
   at: number;
   end: number;

@@ -8,7 +8,6 @@ const MAX_WORDS = 32;
 const MIN_PREFIX_CHARS = 3;
 const MIN_TYPO_CHARS = 5;
 
-/** One word of a query. */
 export interface QueryWord {
   terms: readonly string[];
   pairs: boolean;
@@ -38,7 +37,6 @@ export function expressionOf({ terms, pairs, isLast }: QueryWord, similar: reado
   return choices.length === 1 ? `"${whole}"` : `(${choices.join(" OR ")})`;
 }
 
-/** Whether one typo in this word is tolerated. */
 export function allowsTypo({ terms, pairs }: QueryWord): boolean {
   return !pairs && terms.length === 1 && isWord(terms[0] ?? "", MIN_TYPO_CHARS);
 }

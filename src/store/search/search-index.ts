@@ -10,7 +10,6 @@ declare const RNIX_INDEX_WORKER: string | undefined;
 
 /** How long an idle Worker stays. */
 const IDLE_MS = 60_000;
-/** The deadline of a request. */
 const REQUEST_MS = 15_000;
 /** How long the Worker may take to close its databases. */
 const CLOSE_MS = 2_000;
@@ -45,7 +44,6 @@ export class SearchIndex {
     this.#clock = options.clock ?? realClock;
   }
 
-  /** Whether the Worker runs. */
   get isRunning(): boolean {
     return this.#link !== undefined;
   }

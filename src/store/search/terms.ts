@@ -1,6 +1,5 @@
 /** Splits text into the terms that the index stores and searches. */
 
-/** A word of a text, and its terms. */
 export interface Word {
   /** Position in the text, in UTF-16 units. */
   start: number;
@@ -80,7 +79,6 @@ function folded(word: string): string[] {
   return term === "" ? [] : [term];
 }
 
-/** Lower case, without accents. */
 function fold(word: string): string {
   if (ASCII.test(word)) return word.toLowerCase();
   return word

@@ -4,7 +4,6 @@ import type { Database, SQLQueryBindings } from "bun:sqlite";
 import { allowsTypo, expressionOf, isTypoOf, isWord, knownChars, type QueryWord } from "./query.ts";
 import { eachWord } from "./terms.ts";
 
-/** One text to be indexed. */
 export interface IndexText {
   id: string;
   text: string;
@@ -77,7 +76,6 @@ export class TextIndex {
     this.#kind = kind;
   }
 
-  /** The sources of a collection, with their versions. */
   sources(collection: string): { source: string; version: string }[] {
     return this.#all<{ source: string; version: string }>(
       `SELECT name AS source, version FROM ${this.#kind}_source WHERE collection = ? ORDER BY name`,
@@ -99,7 +97,6 @@ export class TextIndex {
     if (texts.length > 0) this.add(collection, source, version, texts);
   }
 
-  /** Adds texts to a source, and sets its version. */
   add(collection: string, source: string, version: string, texts: readonly IndexText[]): void {
     this.#run(
       `INSERT INTO ${this.#kind}_source (collection, name, version) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET version = excluded.version`,

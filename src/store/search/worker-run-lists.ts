@@ -19,7 +19,6 @@ import type { SearchIndex } from "./search-index.ts";
 
 /** The first listing of a data folder reads every record. */
 const LISTING_MS = 120_000;
-/** Records of one request. */
 const RECORDS = 200;
 /** A Worker is not started for fewer runs: it takes 9 MiB and 45 ms of CPU, as long as these take in this thread. */
 const FEW_RUNS = 500;

@@ -3,7 +3,6 @@
 import { type PingPayload, PROTOCOL } from "../../../protocol/methods.ts";
 import type { Services } from "../../services.ts";
 
-/** The server's identity, for ping and daemon_status. */
 export function identityOf({ identity, init }: Services): PingPayload {
   const { version, build, startedAtMs } = identity;
   const who = { version, protocol: PROTOCOL, build, pid: process.pid, started_at_ms: startedAtMs };

@@ -5,7 +5,6 @@ import type { Services } from "../../services.ts";
 import { recovered } from "./recovered.ts";
 import { askOf } from "./stream-events.ts";
 
-/** The questions of all live and suspended runs that wait for an answer, oldest first. */
 export async function openAsks(services: Services): Promise<ListedAsk[]> {
   const { kernel, history } = services;
   await recovered(services);
