@@ -1,8 +1,7 @@
 /** The command line and environment of the Claude Code CLI for one request. */
 
 import type { LLMRequest } from "rnix/plugin";
-import type { Program } from "../_model/cli-run.ts";
-import { promptOf } from "../_model/conversation.ts";
+import { type Program, promptOf } from "../_model/cli-run.ts";
 import type { Binary } from "./binary.ts";
 import { grantsOf } from "./grants.ts";
 

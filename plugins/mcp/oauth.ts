@@ -1,5 +1,7 @@
 /** The OAuth tokens of an MCP server at an address: sent with its requests, refreshed, and got by a login. */
 
+import { mkdir, open, readFile, rename, rm, stat } from "node:fs/promises";
+import { dirname } from "node:path";
 import {
   type AuthProvider,
   auth,
@@ -13,7 +15,6 @@ import {
 import { SyscallError } from "rnix/plugin";
 import { z } from "zod";
 import type { HttpSettings } from "./settings.ts";
-import { type Login, readLogin, removeLogin, withLock, writeLogin } from "./token-file.ts";
 
 /** A token is refreshed when it has less time left than this. */
 const EARLY_MS = 30_000;
@@ -210,3 +211,117 @@ function withTokens(login: Login, tokens: NonNullable<Login["tokens"]>): Login {
 /** Follows no redirect: codes and tokens go where the server's documents name, and nowhere else. */
 const fetchFn = (input: string | URL, init?: RequestInit): Promise<Response> =>
   fetch(input, { ...init, redirect: "error", signal: AbortSignal.timeout(REQUEST_MS) });
+
+/** The library checks what it gets from servers; what is stored is only passed back to it. */
+const Client = z.looseObject({ client_id: z.string(), client_secret: z.string().optional() });
+const Tokens = z.looseObject({
+  access_token: z.string(),
+  token_type: z.string(),
+  refresh_token: z.string().optional(),
+  expires_in: z.number().optional(),
+});
+const Login = z.object({
+  /** The tokens are sent to this URL only. */
+  url: z.string(),
+  authorizationServer: z.string(),
+  resource: z.string().optional(),
+  client: Client,
+  /** Until the login is complete. */
+  verifier: z.string().optional(),
+  tokens: Tokens.optional(),
+  /** ms since 1970. */
+  expiresAt: z.number().optional(),
+});
+type Login = z.infer<typeof Login>;
+
+/** How long one process may hold the lock: a refresh has a deadline of its own. */
+const LOCK_MS = 60_000;
+const POLL_MS = 50;
+
+/** null when there is none for this URL. */
+async function readLogin(path: string, url: string): Promise<Login | null> {
+  let text: string;
+  try {
+    text = await readFile(path, "utf8");
+  } catch (thrown) {
+    if (isCode(thrown, "ENOENT")) return null;
+    throw thrown;
+  }
+  const parsed = Login.safeParse(parsedJson(text));
+  if (parsed.success) return parsed.data.url === url ? parsed.data : null;
+  const message = `${path}: expected tokens of an MCP server. Remove the file and log in again.`;
+  throw new SyscallError("INVALID", message);
+}
+
+/** Replaces the file, with mode 0600. */
+async function writeLogin(path: string, login: Login): Promise<void> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  const temporary = `${path}.${crypto.randomUUID()}.tmp`;
+  try {
+    const file = await open(temporary, "wx", 0o600);
+    try {
+      await file.writeFile(JSON.stringify(login));
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(temporary, path);
+  } finally {
+    await rm(temporary, { force: true });
+  }
+}
+
+/** Returns false when there is none. */
+async function removeLogin(path: string): Promise<boolean> {
+  try {
+    await rm(path);
+    return true;
+  } catch (thrown) {
+    if (isCode(thrown, "ENOENT")) return false;
+    throw thrown;
+  }
+}
+
+/** Runs `work` while no other process does this for the same file. */
+async function withLock<T>(path: string, work: () => Promise<T>): Promise<T> {
+  const lock = `${path}.lock`;
+  const until = performance.now() + LOCK_MS;
+  while (!(await created(lock))) {
+    // A process that was killed has left it.
+    const made = await stat(lock).then(
+      ({ mtimeMs }) => mtimeMs,
+      () => Date.now(),
+    );
+    if (Date.now() - made > LOCK_MS) await rm(lock, { force: true });
+    else if (performance.now() > until)
+      throw new SyscallError("TIMEOUT", `${lock} is held by another process for ${LOCK_MS / 1000} s.`);
+    else await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+  try {
+    return await work();
+  } finally {
+    await rm(lock, { force: true });
+  }
+}
+
+async function created(lock: string): Promise<boolean> {
+  try {
+    await (await open(lock, "wx", 0o600)).close();
+    return true;
+  } catch (thrown) {
+    if (isCode(thrown, "EEXIST")) return false;
+    throw thrown;
+  }
+}
+
+function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isCode(thrown: unknown, code: string): boolean {
+  return thrown instanceof Error && "code" in thrown && thrown.code === code;
+}

@@ -6,7 +6,6 @@ import { z } from "zod";
 import { AnswerFile } from "../_lib/answer-file.ts";
 import { jsonObject } from "../_lib/json.ts";
 import type { RequestRunner } from "./connect.ts";
-import { pathSegmentOf } from "./path-segment.ts";
 import { blockText } from "./result.ts";
 
 const Arguments = z.record(z.string(), z.string());
@@ -61,4 +60,10 @@ async function promptText({ messages }: GetPromptResult, context: OpenContext): 
     parts.push(`${named ? `[${role}]\n` : ""}${await blockText(content, context)}`);
   }
   return parts.join("\n\n");
+}
+
+/** Characters that a path can't hold become "_". */
+export function pathSegmentOf(name: string): string {
+  const segment = name.replaceAll(/[^A-Za-z0-9._-]/g, "_");
+  return /^\.+$/.test(segment) ? `_${segment}` : segment;
 }

@@ -3,8 +3,7 @@
 import { type History, type RunInfo, SyscallError } from "rnix/plugin";
 import { z } from "zod";
 import type { Match } from "./condition.ts";
-import { RecordedStep } from "./recorded-step.ts";
-import type { Response, Script } from "./script.ts";
+import { RecordedStep, type Response, type Script } from "./script.ts";
 
 const MAX_LISTED = 5;
 const PAGE = 100;

@@ -6,8 +6,15 @@ import { extname } from "node:path";
 import { SyscallError } from "rnix/plugin";
 import type { z } from "zod";
 import { isObject } from "../_lib/json.ts";
-import { RecordedStep } from "./recorded-step.ts";
-import { HEAD_KEYS, Head, type Response, type Script, ScriptFile, ScriptItem } from "./script.ts";
+import {
+  HEAD_KEYS,
+  Head,
+  RecordedStep,
+  type Response,
+  type Script,
+  ScriptFile,
+  ScriptItem,
+} from "./script.ts";
 
 /**
  * Reads a script: YAML or JSON with `responses: […]`, or JSONL with one response in each line. A line may also be a

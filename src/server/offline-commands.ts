@@ -209,7 +209,7 @@ export function readDaemonLog(env: Env): string[] {
 
 /** What the MCP servers of this name have printed, in any project; the oldest line first. */
 export async function readMcpLog(env: Env, name: string): Promise<string[]> {
-  const { mountLogPath } = await import("./daemon/mount-log.ts");
+  const { mountLogPath } = await import("./daemon/daemon-log.ts");
   return readLog(mountLogPath(userPaths(env).dataDir, `mcp ${name}`));
 }
 

@@ -8,7 +8,7 @@ import type { SpawnPorts } from "../plan/plan-spawn.ts";
 import { GcSchedule } from "../records/gc-schedule.ts";
 import { DaemonInit } from "../recovery/init-service.ts";
 import { SupervisedRuns } from "../recovery/supervised-runs.ts";
-import { topSuspended, wakerListener, wakerOf } from "../recovery/waker-listener.ts";
+import { topSuspended, wakerListener, wakerOf } from "../recovery/waker.ts";
 import type { Services } from "../services.ts";
 import type { OpenedCron } from "./cron.ts";
 import type { StartedKernel } from "./kernel.ts";

@@ -1,11 +1,11 @@
 /** Counts what runs do, and sends it to a collector where one is named. */
 
 import type { Env } from "../../config/environment/paths.ts";
+import type { ProcessIdentity } from "../../kernel/process/process-info.ts";
 import { callKey } from "../../kernel/tools/open-calls.ts";
-import type { KernelCallbacks } from "../../kernel/types.ts";
+import type { KernelCallbacks, PID } from "../../kernel/types.ts";
 import { Instruments } from "../../telemetry/instruments.ts";
 import { version } from "../../version.ts";
-import { runCounts } from "../daemon/run-counts.ts";
 import type { KernelPort } from "./kernel-port.ts";
 import type { Machine } from "./machine.ts";
 import type { BootOptions } from "./options.ts";
@@ -46,4 +46,24 @@ export async function startReporting(
     clearInterval(awake);
   };
   return { instruments, callbacks: [counts, telemetry], traces: true, close };
+}
+
+type Counted = Required<Pick<KernelCallbacks, "onCall" | "onUsage" | "onComplete">>;
+
+/** `identity`: of a process of the table; one that has just ended is still there. */
+function runCounts(instruments: Instruments, identity: (pid: PID) => ProcessIdentity): Counted {
+  return {
+    onCall(_pid, _step, { state }) {
+      instruments.add("rnix.tool.calls", 1, { state });
+    },
+    onUsage(_pid, { provider: { name: provider }, used, cost_usd }) {
+      const { input_tokens: input, output_tokens: output, cached_tokens: cached } = used;
+      for (const [type, tokens] of Object.entries({ input, output, cached }))
+        instruments.add("rnix.tokens", tokens, { provider, type });
+      if (cost_usd !== undefined) instruments.add("rnix.cost.usd", cost_usd, { provider });
+    },
+    onComplete(pid, _result, { reason: verdict, suspended }) {
+      if (!suspended && identity(pid).kind === "agent") instruments.add("rnix.runs.ended", 1, { verdict });
+    },
+  };
 }

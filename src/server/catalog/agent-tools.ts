@@ -1,9 +1,12 @@
 /** The tools of a project as they are listed, and what an agent may use of them. */
 
+import { basename } from "node:path";
 import type { Agent } from "../../config/agents/agents.ts";
 import { MCP } from "../../config/mcp/mcp.ts";
+import { estimateTokens } from "../../kernel/budget/tokens.ts";
+import { headParts, type PromptHead } from "../../kernel/conversation/prompt-head.ts";
 import { kernelTools } from "../../kernel/devices/kernel-tools.ts";
-import { TOOL_SEARCH } from "../../kernel/devices/tool-search.ts";
+import { searchTool, TOOL_SEARCH } from "../../kernel/devices/tool-search.ts";
 import { toolPrefix } from "../../kernel/mount/mount-tables.ts";
 import { factsOf } from "../../kernel/permission/coverage.ts";
 import { Permissions } from "../../kernel/permission/permissions.ts";
@@ -15,9 +18,10 @@ import {
   listsMessageTools,
   namesMessageTools,
   offersPlan,
+  toolForModel,
 } from "../../kernel/tools/tool-catalog.ts";
-import { SyscallError } from "../../plugin/index.ts";
-import type { ToolWire } from "../../protocol/methods.ts";
+import { SyscallError, type ToolDef } from "../../plugin/index.ts";
+import type { PromptPartWire, ToolWire } from "../../protocol/methods.ts";
 import { DeviceRegistry, type NamedTool, type Namespace } from "../../vfs/namespace.ts";
 
 /** Whether an agent may use a tool, and when its model sees it. */
@@ -96,4 +100,34 @@ export async function markFor(
     return has(visible) && !has(deferred) ? "start" : "later";
   };
   return (named) => ({ allowed: rights.showsTool(named.tool.name), shown: shown(named) });
+}
+
+/** In the order of the request: the head, then the tools. `doc`: the path of the project's document. */
+export function promptSizes(
+  head: PromptHead,
+  doc: string | undefined,
+  tools: readonly (NamedTool & Pick<ToolWire, "shown">)[],
+): PromptPartWire[] {
+  const parts = headParts(head).map(({ name, text }) =>
+    sizeOf(name === "project document" && doc !== undefined ? basename(doc) : name, text),
+  );
+  const shown = tools.filter((one) => one.shown === "start");
+  const texts = shown.map(({ tool, entry }) =>
+    JSON.stringify(toolForModel(entry.path === TOOL_SEARCH.path ? search(tools) : tool)),
+  );
+  return [...parts, sizeOf(`${shown.length} tools`, texts.join(","))];
+}
+
+/** ToolSearch with the names that it can load. */
+function search(tools: readonly (NamedTool & Pick<ToolWire, "shown">)[]): ToolDef {
+  const later = tools.filter(({ tool, entry, shown }) => shown === "later" && isDeferred(tool, entry.path));
+  return searchTool(later.map(({ tool }) => tool.name));
+}
+
+function isDeferred(tool: ToolDef, path: string): boolean {
+  return tool.defer === true || path.startsWith("/mnt/");
+}
+
+function sizeOf(part: string, text: string): PromptPartWire {
+  return { part, bytes: Buffer.byteLength(text), tokens: estimateTokens(text) };
 }

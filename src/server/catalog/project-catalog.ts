@@ -33,11 +33,10 @@ import type {
 import type { NamedTool, Namespace } from "../../vfs/namespace.ts";
 import type { Workspace, Workspaces } from "../plan/workspace.ts";
 import { agentMounts } from "./agent-mounts.ts";
-import { kernelDevices, type Marks, markFor, rightsOf, toolsOf } from "./agent-tools.ts";
+import { kernelDevices, type Marks, markFor, promptSizes, rightsOf, toolsOf } from "./agent-tools.ts";
 import { listModels, type ModelsAnswer, type ModelsAsked } from "./list-models.ts";
 import { listProviders } from "./list-providers.ts";
 import { LIST_WAIT_MS, probe, serviceModels } from "./probe-provider.ts";
-import { promptSizes } from "./prompt-sizes.ts";
 
 /** Identifies a project: a command's folder and environment. */
 interface ProjectRef {

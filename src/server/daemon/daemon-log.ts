@@ -1,10 +1,11 @@
-/** The daemon's log file. */
+/** Log files of bounded size: the daemon's, and one for each mount. */
 
 import { closeSync, constants, mkdirSync, renameSync, statSync, writeSync } from "node:fs";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import type { Clock } from "../../lib/clock.ts";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { openPlain } from "../../store/files/fs-port.ts";
+import { kernelFolders } from "./kernel-locks.ts";
 
 /** One older file of the same size is kept beside it. */
 const MAX_BYTES = 1024 * 1024;
@@ -63,5 +64,19 @@ export class DaemonLog {
       closeSync(fd);
     }
     this.#size += line.length;
+  }
+}
+
+/** `mount`: its type and name, such as "mcp github". */
+export function mountLogPath(userDataDir: string, mount: string): string {
+  return join(kernelFolders(userDataDir).mountLogs, `${mount.replace(" ", "-")}.log`);
+}
+
+/** Appends a line to the log of a mount. Never throws: a line that can't be written is dropped. */
+export function mountLog(userDataDir: string, clock: Clock, mount: string, text: string): void {
+  try {
+    new DaemonLog(mountLogPath(userDataDir, mount), clock).write(text);
+  } catch {
+    // The size of the file can't be read: the server that printed the line goes on.
   }
 }

@@ -10,11 +10,9 @@ import type { DashboardRequest, OpenedDashboard, Services } from "../services.ts
 import type { ChangeFeed } from "./change-feed.ts";
 import { changeStream } from "./change-stream.ts";
 import { eventStream } from "./event-stream.ts";
-import { MetricsToken } from "./metrics-token.ts";
 import { type PageFile, pageFiles } from "./page-files.ts";
 import { PAGE_METHODS } from "./page-methods.ts";
-import { Password, signInForm } from "./password.ts";
-import { isSame, secret } from "./secret.ts";
+import { isSame, MetricsToken, Password, secret, signInForm } from "./password.ts";
 
 /** Methods that only read: by GET. */
 const READS: ReadonlySet<string> = new Set<Method | keyof typeof PAGE_METHODS>([

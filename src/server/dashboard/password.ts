@@ -1,8 +1,10 @@
-/** Sign-in by a password: for a dashboard that others than this machine reach. */
+/** What lets a client in: the password of a dashboard that others than this machine reach, and the token of /metrics. */
 
+import { timingSafeEqual } from "node:crypto";
+import { statSync } from "node:fs";
+import { readText, writeAtomic } from "../../config/files/file.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { isSame } from "./secret.ts";
 
 /** The variable in `~/.config/rnix/env`. */
 const VARIABLE = "RNIX_DASHBOARD_PASSWORD";
@@ -50,4 +52,55 @@ export function signInForm(why = ""): string {
 <p><label>Password of the dashboard<br><input type="password" name="password" autocomplete="current-password" required autofocus></label></p>
 <p><button>Sign in</button></p></form></main></html>
 `;
+}
+
+/** 256 random bits, for an address or a cookie. */
+export function secret(): string {
+  return Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("base64url");
+}
+
+/** Compares in constant time, so that the duration reveals nothing about either text. */
+export function isSame(known: string, given: string): boolean {
+  const [a, b] = [known, given].map((text) => new Bun.CryptoHasher("sha256").update(text).digest());
+  return a !== undefined && b !== undefined && timingSafeEqual(a, b);
+}
+
+/** A token that others could read, or that is damaged, is replaced. */
+const TOKEN = /^[\w-]{43}$/;
+const MODE_OF_OTHERS = 0o077;
+
+/** Reads /metrics, and nothing else, until it is replaced. */
+export class MetricsToken {
+  readonly #file: string;
+  #token: string | undefined;
+
+  constructor(file: string) {
+    this.#file = file;
+  }
+
+  /** Makes one at its first use. Fails if it can't be stored. */
+  get(): string {
+    this.#token ??= this.#stored() ?? this.replace();
+    return this.#token;
+  }
+
+  /** Makes another one: the one before is refused from now on. */
+  replace(): string {
+    const token = secret();
+    writeAtomic(this.#file, token);
+    this.#token = token;
+    return token;
+  }
+
+  /** The token, if one was made. */
+  get known(): string | undefined {
+    this.#token ??= this.#stored();
+    return this.#token;
+  }
+
+  #stored(): string | undefined {
+    const text = readText(this.#file)?.trim() ?? "";
+    if (!TOKEN.test(text)) return undefined;
+    return (statSync(this.#file).mode & MODE_OF_OTHERS) === 0 ? text : undefined;
+  }
 }

@@ -7,7 +7,7 @@ import type { ProcRef } from "../../protocol/methods.ts";
 import { AskAnswer } from "../../run/ask-schema.ts";
 import type { Services } from "../services.ts";
 import { method } from "./method.ts";
-import { recovered } from "./shared/recovered.ts";
+import { recovered } from "./shared/open-asks.ts";
 import { refuseQuestions, requireTyped } from "./shared/refuse-inside.ts";
 
 const AnswerRequest = () =>

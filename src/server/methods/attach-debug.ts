@@ -3,10 +3,9 @@
 import { refOf, Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import type { DamageCollector } from "../../store/files/damaged-lines.ts";
-import type { StreamReply } from "../connection/stream-reply.ts";
 import { damageOf, type Run } from "../records/recorded-run.ts";
 import type { Services } from "../services.ts";
-import { streamMethod } from "./method.ts";
+import { type StreamReply, streamMethod } from "./method.ts";
 import { findLiveRun } from "./shared/find-run.ts";
 import { eof, until } from "./shared/stream-events.ts";
 

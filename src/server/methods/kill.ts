@@ -5,9 +5,8 @@ import { SIGTERM } from "../../lib/signals.ts";
 import { refOf, Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
-import { endSuspended } from "./shared/end-suspended.ts";
+import { endSuspended, parseSignal } from "./shared/end-suspended.ts";
 import { findOwnRun } from "./shared/find-own-run.ts";
-import { parseSignal } from "./shared/parse-signal.ts";
 
 /**
  * Signals one process, by default with SIGTERM. A suspended run ends and does not resume by itself. An ended run is

@@ -7,8 +7,7 @@ import type { Frame } from "../../protocol/frame.ts";
 import { MAX_REQUEST_BYTES, Request, type WireError } from "../../protocol/methods.ts";
 import type { Caller, Next, Peer, UnitOf } from "../connection/connection.ts";
 import type { Services } from "../services.ts";
-import type { Call, PlainDefinition, StreamDefinition } from "./method.ts";
-import { describeIssue } from "./shared/describe-issue.ts";
+import { type Call, describeIssue, type PlainDefinition, type StreamDefinition } from "./method.ts";
 
 /**
  * All methods by their names in the protocol. Each has its own file with payload, answer and handler, which is loaded at

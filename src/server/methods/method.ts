@@ -2,10 +2,9 @@
 
 import type { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
+import type { StreamEvent } from "../../protocol/methods.ts";
 import type { Caller, Peer } from "../connection/connection.ts";
-import type { StreamReply } from "../connection/stream-reply.ts";
 import type { Services } from "../services.ts";
-import { describeIssue } from "./shared/describe-issue.ts";
 
 /** One call of a method for a request. */
 export interface Call {
@@ -97,4 +96,42 @@ function checker<P>(build: () => z.ZodType<P>): (payload: unknown) => P {
     if (result.success) return result.data;
     throw new SyscallError("INVALID", describeIssue(result.error, payload));
   };
+}
+
+/** Describes the first issue that a schema found: `max_steps: expected …; got -1.` */
+export function describeIssue(error: z.ZodError, value: unknown): string {
+  const [issue] = error.issues;
+  if (!issue) return "The request has the wrong form.";
+  const field = issue.path.map(String).join(".");
+  const got = issue.path.reduce<unknown>(step, value);
+  return `${field || "The request"}: ${issue.message.replace(/\.$/, "")}; got ${shown(got)}.`;
+}
+
+function step(value: unknown, key: PropertyKey): unknown {
+  return typeof value === "object" && value !== null ? Reflect.get(value, key) : undefined;
+}
+
+function shown(value: unknown): string {
+  if (value === undefined) return "nothing";
+  const text = written(value);
+  return text.length > 80 ? `${text.slice(0, 80)}…` : text;
+}
+
+/** JSON can be parsed at a depth at which it can't be written. */
+function written(value: unknown): string {
+  try {
+    return JSON.stringify(value);
+  } catch (error) {
+    if (error instanceof RangeError) return "something nested too deeply to show";
+    throw error;
+  }
+}
+
+export interface StreamReply<A> {
+  /** Answers without a stream: the connection stays open for the next request. */
+  answer(answer: A): Promise<void>;
+  /** Accepts the request; from here on the connection belongs to the stream. */
+  accept(answer: A): Promise<void>;
+  send(event: StreamEvent): Promise<void>;
+  readonly gone: AbortSignal;
 }

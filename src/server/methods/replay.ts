@@ -5,9 +5,8 @@ import type { BegunRun } from "../../protocol/methods.ts";
 import { ReplayRequest } from "../../protocol/run.ts";
 import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
 import { META } from "../../store/runs/run-files.ts";
-import type { StreamReply } from "../connection/stream-reply.ts";
 import { planReplay } from "../plan/plan-replay.ts";
-import { streamMethod } from "./method.ts";
+import { type StreamReply, streamMethod } from "./method.ts";
 import { findRun, recordsOf, requireAgent } from "./shared/find-run.ts";
 import { canAnswer, streamRun } from "./shared/stream-events.ts";
 

@@ -6,10 +6,9 @@ import { refOf, Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import type { RunWriter } from "../../store/runs/run-store.ts";
 import { StoryReader } from "../../store/runs/story.ts";
-import type { StreamReply } from "../connection/stream-reply.ts";
 import { damageOf } from "../records/recorded-run.ts";
 import { storyLine } from "../records/story-line.ts";
-import { streamMethod } from "./method.ts";
+import { type StreamReply, streamMethod } from "./method.ts";
 import { findRun, recordsOf } from "./shared/find-run.ts";
 import { eof } from "./shared/stream-events.ts";
 

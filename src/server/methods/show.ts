@@ -1,10 +1,12 @@
 /** The method show. */
 
+import { z } from "zod";
 import type { DaemonSnapshot } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { ProcDetail } from "../../protocol/methods.ts";
+import type { HostConnections } from "../../protocol/record.ts";
 import { recordedUnits } from "../../store/runs/recorded-units.ts";
-import { connectionsOf } from "../records/connections.ts";
+import type { RunRecords } from "../../store/runs/run-records.ts";
 import type { Run } from "../records/recorded-run.ts";
 import { method } from "./method.ts";
 import { findRun, flushEvents } from "./shared/find-run.ts";
@@ -38,4 +40,32 @@ export const show = method({
 async function unitsOf({ records, info }: Run): Promise<DaemonSnapshot[]> {
   const { records: lines } = await records.units(info.uuid);
   return recordedUnits(lines).map(({ snapshot }) => snapshot);
+}
+
+const MAX_HOSTS = 100;
+const Connect = z.object({
+  host: z.string(),
+  port: z.number(),
+  sent: z.number().default(0),
+  received: z.number().default(0),
+});
+
+/** At most 100 hosts, those with the most connections. */
+async function connectionsOf(
+  records: Pick<RunRecords, "everyEvent">,
+  uuid: string,
+): Promise<HostConnections[]> {
+  const hosts = new Map<string, HostConnections>();
+  for await (const { syscall, args, error } of records.everyEvent(uuid)) {
+    const found = syscall === "Connect" ? Connect.safeParse(args).data : undefined;
+    if (found === undefined) continue;
+    const host = `${found.host}:${found.port}`;
+    const sum = hosts.get(host) ?? { host, count: 0, failed: 0, sent: 0, received: 0 };
+    sum.count++;
+    sum.failed += error === undefined ? 0 : 1;
+    sum.sent += found.sent;
+    sum.received += found.received;
+    hosts.set(host, sum);
+  }
+  return [...hosts.values()].sort((a, b) => b.count - a.count).slice(0, MAX_HOSTS);
 }

@@ -5,9 +5,8 @@ import { SIGPAUSE } from "../../lib/signals.ts";
 import { refOf, Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
-import { endSuspended } from "./shared/end-suspended.ts";
+import { endSuspended, parseSignal } from "./shared/end-suspended.ts";
 import { findOwnRun } from "./shared/find-own-run.ts";
-import { parseSignal } from "./shared/parse-signal.ts";
 
 /**
  * Signals a process and all its descendants, by default with SIGPAUSE (seeds 5.4). TERM, INT and KILL also end a

@@ -3,8 +3,7 @@
 import { refOf } from "../../protocol/fields.ts";
 import type { BegunRun } from "../../protocol/methods.ts";
 import { SpawnRequest } from "../../protocol/run.ts";
-import type { StreamReply } from "../connection/stream-reply.ts";
-import { streamMethod } from "./method.ts";
+import { type StreamReply, streamMethod } from "./method.ts";
 import { answerRun, canAnswer, streamRun } from "./shared/stream-events.ts";
 
 /**

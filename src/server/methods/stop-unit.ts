@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { DaemonSnapshot } from "../../plugin/index.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
-import { findUnit } from "./shared/find-unit.ts";
+import { findUnit } from "./shared/find-own-run.ts";
 
 /** Asks a background unit to end; answers with its state before that. Fails with CLOSED for one that has ended. */
 export const stopUnit = method({

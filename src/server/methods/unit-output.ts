@@ -7,8 +7,7 @@ import type { ProcRef } from "../../protocol/methods.ts";
 import { recordedUnits } from "../../store/runs/recorded-units.ts";
 import type { Services } from "../services.ts";
 import { method } from "./method.ts";
-import { findOwnRun } from "./shared/find-own-run.ts";
-import { findUnit } from "./shared/find-unit.ts";
+import { findOwnRun, findUnit } from "./shared/find-own-run.ts";
 
 interface UnitOutput {
   unit: DaemonSnapshot;

@@ -3,8 +3,7 @@
 import { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
 import type { ProcChanges } from "../../protocol/methods.ts";
-import type { StreamReply } from "../connection/stream-reply.ts";
-import { streamMethod } from "./method.ts";
+import { type StreamReply, streamMethod } from "./method.ts";
 import { refuseQuestions } from "./shared/refuse-inside.ts";
 
 /**

@@ -1,13 +1,12 @@
 /** Delivers the answer of a job's run to a command, an address or a file. */
 
-import { chmodSync, lstatSync, mkdirSync, realpathSync, renameSync, statSync } from "node:fs";
+import { chmodSync, existsSync, lstatSync, mkdirSync, realpathSync, renameSync, statSync } from "node:fs";
 import { appendFile } from "node:fs/promises";
-import { dirname } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { type DeliveryTarget, deliveryTarget } from "../../lib/delivery-target.ts";
-import type { JobInfo, LedgerRow } from "../../plugin/index.ts";
-import { SyscallError } from "../../plugin/index.ts";
+import { isWithin } from "../../lib/inner-path.ts";
+import { type JobInfo, type LedgerRow, SyscallError } from "../../plugin/index.ts";
 import { replaceDocument } from "../../store/files/document.ts";
-import { requireInside } from "./delivery-file.ts";
 import { type SendPorts, sendTo } from "./send.ts";
 
 /** Fields of the ledger's row that the receiver gets. */
@@ -23,7 +22,7 @@ interface Delivery extends Pick<LedgerRow, OfRow> {
   result: string | null;
 }
 
-export interface DeliverPorts extends SendPorts {
+interface DeliverPorts extends SendPorts {
   /** The folder of a command. Absolute. */
   cwd: string;
   /** The whole answer of a run; null without one. */
@@ -117,4 +116,26 @@ async function intoFile({ path, append }: { path: string; append: boolean }, tex
     if (stats) chmodSync(temporary, stats.mode & 0o777);
     renameSync(temporary, file);
   });
+}
+
+/**
+ * Fails with INVALID for a path in the project that leads out of it by a link: the project may have brought the link, and
+ * the answer would replace a file such as a shell's start file. Links elsewhere are the user's.
+ */
+export function requireInside(path: string, project: string): void {
+  const root = realpathSync(project);
+  if (!isWithin(project, path) && !isWithin(root, path)) return;
+  const real = realOf(path);
+  if (real !== null && isWithin(root, real)) return;
+  const message = `${path} leads out of the project by a link: name the file that it leads to, or remove the link`;
+  throw new SyscallError("INVALID", message);
+}
+
+/** The real path of a file that may be missing, as may its folders; null for a link that leads to nothing. */
+function realOf(path: string): string | null {
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (found?.isSymbolicLink() && !existsSync(path)) return null;
+  if (found) return realpathSync(path);
+  const folder = realOf(dirname(path));
+  return folder === null ? null : join(folder, basename(path));
 }

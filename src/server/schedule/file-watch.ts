@@ -3,12 +3,16 @@
 import { type FSWatcher, watch } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
 import { isAbsolute, join, relative } from "node:path";
+import { z } from "zod";
+import { CRON } from "../../cron/cron-folder.ts";
 import { JOB_DEFAULTS } from "../../cron/job-defaults.ts";
 import type { EventSource, JobEvents } from "../../cron/ports.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import { MAX_AGE_MS, parseDuration } from "../../lib/duration.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
+import { requireNoLink } from "../../store/files/data-dir.ts";
+import { makeFolder, parseDocument, readDocument, replaceDocument } from "../../store/files/document.ts";
 
 /** Between two looks at the files: the system's events are a hint only, and other machines may change the files. */
 const POLL_MS = 30_000;
@@ -274,4 +278,32 @@ function rootOf(glob: string): string {
 function printOf(files: Record<string, string>): string {
   const lines = Object.entries(files).sort(([a], [b]) => (a < b ? -1 : 1));
   return Bun.hash(JSON.stringify(lines)).toString(36);
+}
+
+const State = z.lazy(() =>
+  z.object({ v: z.literal(1), seq: z.number(), files: z.record(z.string(), z.string()) }),
+);
+
+export function watchStateIn(
+  dataDir: string,
+  jobId: string,
+): {
+  load(): Promise<WatchState | null>;
+  save(state: WatchState): Promise<void>;
+} {
+  const parts = [CRON, "watch"];
+  const folder = join(dataDir, ...parts);
+  const path = join(folder, `${jobId}.json`);
+  return {
+    async load() {
+      requireNoLink(dataDir, parts);
+      const found = await readDocument(path);
+      return found && parseDocument(State, found.text, path);
+    },
+    async save(state) {
+      requireNoLink(dataDir, parts);
+      makeFolder(folder);
+      await replaceDocument(path, JSON.stringify({ v: 1, ...state }));
+    },
+  };
 }

@@ -10,9 +10,9 @@ import type { Timer } from "../../lib/clock.ts";
 import { errnoOf, messageOf } from "../../lib/error-detail.ts";
 import { type ProgramPorts, runShortProgram } from "../../os/short-program.ts";
 import { type HookAddress, SyscallError } from "../../plugin/index.ts";
+import { requireNoLink } from "../../store/files/data-dir.ts";
 import { makeFolder, readDocument, replaceDocument } from "../../store/files/document.ts";
 import { realFs, removeLeftover } from "../../store/files/fs-port.ts";
-import { makeHooksFolder } from "./hooks-folder.ts";
 
 interface HooksPorts extends ProgramPorts {
   /** Where the address is remembered, so that it stays the same. */
@@ -280,4 +280,10 @@ class Fifo {
     this.#text = rest.slice(0, MAX_LINE);
     return parts;
   }
+}
+
+/** A project may have brought the folder as a link to elsewhere: then it fails. */
+function makeHooksFolder(dataDir: string): void {
+  requireNoLink(dataDir, [CRON, "hooks"]);
+  makeFolder(join(dataDir, CRON, "hooks"));
 }

@@ -1,21 +1,25 @@
-/** Begins, resumes, reads and ends the runs of jobs. */
+/** Begins, resumes, reads and ends the runs of jobs, runs their gates, and notifies of their failures. */
 
 import type { StoredJob } from "../../cron/job.ts";
-import type { Conversation, RunOutcome, RunStart } from "../../cron/ports.ts";
+import { JOB_DEFAULTS } from "../../cron/job-defaults.ts";
+import type { Conversation, GateResult, JobEvent, RunOutcome, RunStart } from "../../cron/ports.ts";
 import { limitsOf } from "../../kernel/lifetime/spawn-limits.ts";
 import { bareAgent } from "../../kernel/process/process-spec.ts";
 import { resumesByItself } from "../../kernel/resume/auto-resume-rule.ts";
 import type { Limit, ProcInfo } from "../../kernel/types.ts";
+import type { Logger } from "../../lib/logger.ts";
 import { readRegular } from "../../lib/regular-file.ts";
 import { SIGTERM } from "../../lib/signals.ts";
+import { type ProgramPorts, runShortProgram, shell } from "../../os/short-program.ts";
 import { type LedgerRow, SyscallError } from "../../plugin/index.ts";
 import { untrustedBlocks } from "../../plugin/untrusted-text.ts";
+import type { Notifier } from "../notify/notifier.ts";
 import type { SpawnPlan } from "../plan/plan-spawn.ts";
 import type { Run } from "../records/recorded-run.ts";
 import type { KernelApi } from "../services.ts";
 import { type JobPlanPorts, planJob, smaller } from "./plan-job.ts";
 
-export interface JobRunPorts {
+interface JobRunPorts {
   plan: JobPlanPorts;
   kernel(): KernelApi & { processes: { findPid(uuid: string): number | undefined } };
   find(uuid: string): Promise<Run | undefined>;
@@ -189,4 +193,34 @@ function continueText(job: StoredJob, row: LedgerRow, passed: readonly LedgerRow
 export async function hookInput(file: string, { name }: Pick<StoredJob, "name">): Promise<string> {
   const text = new TextDecoder().decode(await readRegular(file, MAX_BODY));
   return untrustedBlocks([{ name: `the event that triggered the job ${name}`, text }]);
+}
+
+/** Maximum characters of the gate's output that the run gets as input. */
+const MAX_OUTPUT = 256 * 1024;
+
+export async function runGate(
+  command: string,
+  { cwd, env }: { cwd: string; env: Record<string, string> },
+  ports: ProgramPorts,
+): Promise<GateResult> {
+  const program = {
+    argv: shell(command),
+    cwd,
+    env,
+    timeoutMs: JOB_DEFAULTS.ifTimeoutMs,
+    maxChars: MAX_OUTPUT,
+  };
+  const { code, timedOut, stdout } = await runShortProgram(ports, "cron", program);
+  return { exitCode: code, timedOut, output: stdout };
+}
+
+export function notifyOf(
+  { event, job, row, reason }: JobEvent,
+  { notifier, logger }: { notifier: () => Pick<Notifier, "notify">; logger: Logger },
+): void {
+  logger.warn(`job ${job.name}`, `${event}: ${reason}`);
+  const target = event === "silent" ? job.on_silence : job.on_failure;
+  if (target === undefined) return;
+  const about = { event: `job_${event}`, job: job.name, project: job.project, reason, row };
+  notifier().notify({ target, cwd: job.project }, about);
 }

@@ -14,7 +14,7 @@ import { limitsNamed } from "../../options/option-list.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { recordedLevel, wasWhole } from "../../sandbox/policy.ts";
 import type { JobRef } from "../../store/runs/schema.ts";
-import { requireInside } from "../notify/delivery-file.ts";
+import { requireInside } from "../notify/deliver.ts";
 import { addressVariable } from "../plan/keep-address.ts";
 import { planSpawn, type SpawnPlan, type SpawnPorts, scriptOf } from "../plan/plan-spawn.ts";
 import type { PlacedSpawn } from "../plan/request-defaults.ts";

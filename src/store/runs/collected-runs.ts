@@ -18,8 +18,8 @@ import { type FsPort, ioError, namesIn } from "../files/fs-port.ts";
 import { readLog } from "../files/read-log.ts";
 import { requireOwn, UUID } from "./own-run.ts";
 import type { CollectReason } from "./retention.ts";
-import { CLAIM } from "./run-claim.ts";
 import { INFO, META } from "./run-files.ts";
+import { CLAIM } from "./run-folder.ts";
 import type { RunRecords } from "./run-records.ts";
 import type { ProcInfo } from "./schema.ts";
 

@@ -3,10 +3,9 @@
 import { join } from "node:path";
 import { SyscallError } from "../../plugin/index.ts";
 import { isMixed, openStep } from "../../run/open-step.ts";
-import { countLines } from "../files/count-lines.ts";
 import { replaceDocument } from "../files/document.ts";
 import type { FsPort } from "../files/fs-port.ts";
-import { eachLine, type LogPage } from "../files/read-log.ts";
+import { countLines, eachLine, type LogPage } from "../files/read-log.ts";
 import { foreignLines } from "./own-run.ts";
 import type { RecordSeal } from "./record-key.ts";
 import { JOURNAL, LineNumbers, LOGS, numberOf } from "./run-files.ts";

@@ -12,8 +12,7 @@ import { RunRecords } from "../runs/run-records.ts";
 import type { ProcInfo } from "../runs/schema.ts";
 import type { QueryWord } from "./query.ts";
 import { searchedText } from "./step-text.ts";
-import { TextDatabase } from "./text-database.ts";
-import type { IndexText, TextFilter, TextHit, TextIndex } from "./text-index.ts";
+import { type IndexText, TextDatabase, type TextFilter, type TextHit, type TextIndex } from "./text-index.ts";
 
 /** All texts are in one collection: a source is a run. */
 const COLLECTION = "runs";

@@ -9,7 +9,7 @@ import { indexFileOf, type RunIndex } from "../runs/run-index.ts";
 import type { DamagedRun, RunRow } from "../runs/run-lists.ts";
 import { RunStore } from "../runs/run-store.ts";
 import { ConversationIndex, type StepHit } from "./conversation-index.ts";
-import { allowsTypo, isTypoOf, type QueryWord, queryWords } from "./query.ts";
+import { allowsTypo, eachWord, isTypoOf, type QueryWord, queryWords } from "./query.ts";
 import type {
   AnswerOf,
   DamagedText,
@@ -21,9 +21,7 @@ import type {
   RowsText,
   ToIndexWorker,
 } from "./requests.ts";
-import { eachWord } from "./terms.ts";
-import { TextDatabase } from "./text-database.ts";
-import type { TextFilter, TextHit } from "./text-index.ts";
+import { TextDatabase, type TextFilter, type TextHit } from "./text-index.ts";
 
 /** Open databases of each kind: the least recently used one is closed. */
 const MAX_OPEN = 32;

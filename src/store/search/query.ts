@@ -1,6 +1,4 @@
-/** A search in words, and its expressions for FTS5. */
-
-import { wordsOf } from "./terms.ts";
+/** Splits text into the terms that the index stores, and a search into words with their expressions for FTS5. */
 
 /** More words of a query are ignored. */
 const MAX_WORDS = 32;
@@ -66,4 +64,94 @@ export function isTypoOf(term: string, word: string): boolean {
 /** How many characters at one of its ends are right, wherever the typo is. */
 export function knownChars(word: string): number {
   return Math.floor((word.length - 1) / 2);
+}
+
+interface Word {
+  /** Position in the text, in UTF-16 units. */
+  start: number;
+  end: number;
+  /** The first is the whole word; the others are the parts of an identifier, or the rest of its character pairs. */
+  terms: string[];
+  /** The word's script has no spaces between words, so its terms are pairs of characters. */
+  pairs: boolean;
+}
+
+/** Longer words, such as keys and encoded data, are not searched. */
+const MAX_WORD_CHARS = 256;
+/** Terms are cut to this length, in the text and in queries alike. */
+const MAX_TERM_CHARS = 40;
+
+/** Scripts that put no spaces between words, and Hangul, whose words have endings. */
+const UNSPACED =
+  "\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Hangul}\\p{Script=Thai}\\p{Script=Lao}\\p{Script=Khmer}\\p{Script=Myanmar}ー々";
+
+const ASCII = /^\p{ASCII}*$/u;
+const ASCII_WORD = /[A-Za-z0-9_]+/g;
+const ANY_WORD = new RegExp(`[${UNSPACED}]+|(?:(?![${UNSPACED}])[\\p{L}\\p{N}\\p{M}_])+`, "gu");
+const UNSPACED_WORD = new RegExp(`^[${UNSPACED}]`, "u");
+/** An identifier has several parts: `read_file`, `readFile`, `HTTPServer`. */
+const HAS_PARTS = /_|\p{Ll}\p{Lu}|\p{Lu}\p{Lu}\p{Ll}/u;
+const PART = /\p{Lu}+(?![\p{Ll}\p{M}])|\p{Lu}?[^\p{Lu}_]+|\p{Lu}/gu;
+/** Accents, Arabic and Hebrew vowel signs: people write words with and without them. Marks of other scripts are letters. */
+const ACCENTS = /[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670]/g;
+const NO_TERM = /[^\p{L}\p{N}\p{M}]/gu;
+/** Letters that have no accent to remove, but are often typed as others. */
+const LETTERS: Readonly<Record<string, string>> = {
+  ß: "ss",
+  æ: "ae",
+  œ: "oe",
+  ø: "o",
+  ł: "l",
+  đ: "d",
+  ð: "d",
+  þ: "th",
+  ı: "i",
+};
+const LETTER = new RegExp(`[${Object.keys(LETTERS).join("")}]`, "g");
+
+/** Calls `take` with each word of a text, in order. */
+export function eachWord(text: string, take: (word: Word) => void): void {
+  const pattern = ASCII.test(text) ? ASCII_WORD : ANY_WORD;
+  for (const match of text.matchAll(pattern)) {
+    const [word] = match;
+    if (word.length > MAX_WORD_CHARS) continue;
+    const pairs = UNSPACED_WORD.test(word);
+    const terms = pairs ? pairsOf(word) : termsOf(word);
+    if (terms.length > 0) take({ start: match.index, end: match.index + word.length, terms, pairs });
+  }
+}
+
+function wordsOf(text: string): Word[] {
+  const words: Word[] = [];
+  eachWord(text, (word) => words.push(word));
+  return words;
+}
+
+/** The whole identifier as one term, then its parts. */
+function termsOf(word: string): string[] {
+  if (!HAS_PARTS.test(word)) return folded(word);
+  const parts = (word.match(PART) ?? []).flatMap(folded);
+  return parts.length > 1 ? [parts.join("").slice(0, MAX_TERM_CHARS), ...parts] : parts;
+}
+
+/** Overlapping pairs of characters, and the last character alone: a search for one character finds each of them. */
+function pairsOf(word: string): string[] {
+  const chars = [...fold(word)];
+  return chars.map((char, at) => char + (chars[at + 1] ?? ""));
+}
+
+function folded(word: string): string[] {
+  const term = fold(word).slice(0, MAX_TERM_CHARS);
+  return term === "" ? [] : [term];
+}
+
+function fold(word: string): string {
+  if (ASCII.test(word)) return word.toLowerCase();
+  return word
+    .normalize("NFKD")
+    .toLowerCase()
+    .replace(ACCENTS, "")
+    .normalize("NFC")
+    .replace(LETTER, (letter) => LETTERS[letter] ?? letter)
+    .replace(NO_TERM, "");
 }

@@ -1,8 +1,8 @@
 /** Texts with full-text search in a database: put, remove and find them. */
 
 import type { Database, SQLQueryBindings } from "bun:sqlite";
-import { allowsTypo, expressionOf, isTypoOf, isWord, knownChars, type QueryWord } from "./query.ts";
-import { eachWord } from "./terms.ts";
+import { type IndexFile, makeTables } from "../files/index-file.ts";
+import { allowsTypo, eachWord, expressionOf, isTypoOf, isWord, knownChars, type QueryWord } from "./query.ts";
 
 export interface IndexText {
   id: string;
@@ -44,10 +44,10 @@ const MAX_SIMILAR = 5;
 const MAX_KNOWN_TERMS = 100_000;
 
 /** Steps and documents have tables of their own, because a rank depends on all texts of a table. */
-export type TextKind = "step" | "document";
+type TextKind = "step" | "document";
 
 /** The tables. The text itself is not in the full-text table: `text` has it, or the caller. */
-export function textTables(kind: TextKind): string {
+function textTables(kind: TextKind): string {
   return `
     CREATE TABLE ${kind}_source (
       id INTEGER PRIMARY KEY, collection TEXT NOT NULL, name TEXT NOT NULL, version TEXT NOT NULL,
@@ -282,4 +282,56 @@ export class TextIndex {
 
 function reversed(term: string): string {
   return [...term].reverse().join("");
+}
+
+const PAGE_BYTES = 4096;
+
+/** A derived index of texts: it can be lost at any time, and is then built again. */
+export class TextDatabase {
+  readonly #file: IndexFile;
+  readonly #kind: TextKind;
+  readonly #opened: (texts: TextIndex) => void;
+  #texts: { db: Database; index: TextIndex } | undefined;
+
+  /** `opened` is called each time that the database file is opened. */
+  constructor(file: IndexFile, kind: TextKind, opened: (texts: TextIndex) => void = () => {}) {
+    this.#file = file;
+    this.#kind = kind;
+    this.#opened = opened;
+  }
+
+  use<T>(use: (texts: TextIndex) => T): T {
+    return this.#file.use((db) => use(this.#of(db)));
+  }
+
+  /** In one transaction. */
+  change<T>(change: (texts: TextIndex) => T): T {
+    return this.#file.use((db) => {
+      const index = this.#of(db);
+      try {
+        return db.transaction(() => change(index)).immediate();
+      } catch (error) {
+        index.forgetTerms();
+        throw error;
+      }
+    });
+  }
+
+  /** The size of a database that is only in memory, because no file can be written; 0 for a file. */
+  get memoryBytes(): number {
+    if (!this.#file.inMemory) return 0;
+    const pages = this.#file.use(
+      (db) => db.query<{ page_count: number }, []>("PRAGMA page_count").get()?.page_count ?? 0,
+    );
+    return pages * PAGE_BYTES;
+  }
+
+  #of(db: Database): TextIndex {
+    if (this.#texts?.db !== db) {
+      makeTables(db, `${this.#kind}_source`, textTables(this.#kind));
+      this.#texts = { db, index: new TextIndex(db, this.#kind) };
+      this.#opened(this.#texts.index);
+    }
+    return this.#texts.index;
+  }
 }

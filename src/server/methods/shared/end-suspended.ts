@@ -1,6 +1,7 @@
-/** Ends suspended runs by a signal. */
+/** Signals of requests: their numbers, and how one ends a suspended run. */
 
 import { SIGINT, SIGKILL, SIGTERM, type Signal } from "../../../lib/signals.ts";
+import { SyscallError } from "../../../plugin/index.ts";
 import type { Services } from "../../services.ts";
 import type { FoundRun } from "./find-run.ts";
 
@@ -26,4 +27,20 @@ export async function endSuspended(
     waker?.ended(info.uuid);
   }
   return ended + signalled;
+}
+
+/** Parses the number of a signal. Fails with INVALID for an unknown one. */
+export function parseSignal(number: number): Signal {
+  switch (number) {
+    case 1:
+    case 2:
+    case 3:
+    case 4:
+    case 5:
+      return number;
+    default: {
+      const message = `signal: expected 1 (TERM), 2 (KILL), 3 (INT), 4 (PAUSE) or 5 (RESUME); got ${number}.`;
+      throw new SyscallError("INVALID", message);
+    }
+  }
 }

@@ -1,7 +1,8 @@
 /** Finds the process that a request acts on, and limits programs inside a run to that run and its descendants. */
 
 import { SyscallError } from "../../../plugin/index.ts";
-import type { Target } from "../../../protocol/methods.ts";
+import { refOf } from "../../../protocol/fields.ts";
+import type { ProcRef, Target } from "../../../protocol/methods.ts";
 import type { Caller } from "../../connection/connection.ts";
 import type { Services } from "../../services.ts";
 import { type FoundRun, findLiveRun, requireAgent } from "./find-run.ts";
@@ -75,4 +76,19 @@ function unitOrUnknown(caller: Caller): string | undefined {
     if (thrown instanceof SyscallError) return undefined;
     throw thrown;
   }
+}
+
+/**
+ * Fails with NOT_FOUND for a unit of no live process, and with PERMISSION for one of a process that is not below
+ * `inside`, the run from which the request comes.
+ */
+export async function findUnit(
+  services: Services,
+  id: string,
+  inside: string | undefined,
+  toDo: string,
+): Promise<ProcRef> {
+  const pid = services.kernel.units.ownerOf(id);
+  const { info } = await findOwnRun(services, { pid }, inside, toDo);
+  return refOf(info);
 }

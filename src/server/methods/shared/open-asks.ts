@@ -1,8 +1,8 @@
 /** The questions that wait for an answer of the user. */
 
+import { withTimeout } from "../../../lib/clock.ts";
 import type { ListedAsk } from "../../../protocol/methods.ts";
 import type { Services } from "../../services.ts";
-import { recovered } from "./recovered.ts";
 import { askOf } from "./stream-events.ts";
 
 export async function openAsks(services: Services): Promise<ListedAsk[]> {
@@ -26,4 +26,12 @@ export async function openAsks(services: Services): Promise<ListedAsk[]> {
       });
   });
   return [...waiting, ...live].sort((a, b) => a.asked_at_ms - b.asked_at_ms);
+}
+
+/** How long a command waits until runs that a crash has cut off are recorded as suspended. */
+const RECOVERY_MS = 2_000;
+
+/** A question of a run that a crash has cut off is known when its record says so. */
+export async function recovered({ clock, recovery }: Services): Promise<void> {
+  await withTimeout(clock, RECOVERY_MS, recovery.start());
 }

@@ -8,8 +8,8 @@ import type { AskUser, BegunRun, ProcRef, StreamEvent } from "../../../protocol/
 import type { LiveAsk, LiveEvent } from "../../../run/live-event.ts";
 import type { DamageCollector } from "../../../store/files/damaged-lines.ts";
 import type { Caller } from "../../connection/connection.ts";
-import type { StreamReply } from "../../connection/stream-reply.ts";
 import type { Services } from "../../services.ts";
+import type { StreamReply } from "../method.ts";
 import { receiptOf } from "./receipt.ts";
 
 /** The event as the protocol has it. An event without a type of its own there is a `progress` event. */
