@@ -50,10 +50,7 @@ const DAEMON_OUTPUT = {
   description: "Read the output of a background unit, also after its end.",
   input: {
     type: "object",
-    properties: {
-      daemon_id: ID,
-      tail: { type: "integer", minimum: 1, description: "Only its last lines." },
-    },
+    properties: { daemon_id: ID, tail: { type: "integer", minimum: 1, description: "Only its last lines." } },
     required: ["daemon_id"],
     additionalProperties: false,
   },

@@ -148,11 +148,7 @@ const Result = z.object({
   result: z.string().nullish(),
   /** Newer versions only. */
   usage: z
-    .object({
-      inputTokens: z.number(),
-      outputTokens: z.number(),
-      cacheReadTokens: z.number().default(0),
-    })
+    .object({ inputTokens: z.number(), outputTokens: z.number(), cacheReadTokens: z.number().default(0) })
     .nullish(),
 });
 

@@ -51,9 +51,7 @@ export class ScriptedModel implements Model {
     // The kernel then compacts without a model.
     if (request.turn === null) {
       const message = `${script.name} holds the answers of a run's steps, but no summary of them`;
-      throw new SyscallError("INVALID", message, {
-        retryable: false,
-      });
+      throw new SyscallError("INVALID", message, { retryable: false });
     }
     const turn = turnOf(request);
     const rule = {

@@ -17,6 +17,12 @@ export function logTextOf(thrown: unknown): string {
   return thrown instanceof SyscallError ? thrown.message : stackOf(thrown);
 }
 
+/** The error if it is ours; any other is a defect, and is thrown again. */
+export function expected(thrown: unknown): SyscallError {
+  if (thrown instanceof SyscallError) return thrown;
+  throw thrown;
+}
+
 /** The system's code of an error (ENOENT, EACCES); undefined for an error of another kind. */
 export function errnoOf(thrown: unknown): string | undefined {
   if (thrown instanceof SyscallError || !(thrown instanceof Error) || !("code" in thrown)) return undefined;

@@ -246,9 +246,5 @@ export function pluginFolders(
   };
   if (!isStock) return { ...below, project: join(project.dataDir, "plugins"), user: join(user, "plugins") };
   const isOwn = projectOf(project.dataDir) !== null;
-  return {
-    ...below,
-    project: isOwn ? project.dataDir : join(project.dataDir, "projects", project.id),
-    user,
-  };
+  return { ...below, project: isOwn ? project.dataDir : join(project.dataDir, "projects", project.id), user };
 }

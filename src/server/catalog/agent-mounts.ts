@@ -9,7 +9,7 @@ import { mountPath, mountRules } from "../../kernel/mount/mount-tables.ts";
 import type { MountManager } from "../../kernel/mount-manager.ts";
 import type { Permissions } from "../../kernel/permission/permissions.ts";
 import type { DeviceLease, MountRequest } from "../../kernel/types.ts";
-import { SyscallError } from "../../plugin/index.ts";
+import { expected } from "../../lib/error-detail.ts";
 import type { Diagnostic } from "../../protocol/methods.ts";
 import { DeviceRegistry } from "../../vfs/namespace.ts";
 import type { Workspace } from "../plan/workspace.ts";
@@ -49,11 +49,7 @@ export async function agentMounts(
   );
   const waiting = planned.untrusted.map((what) => `${what} is not trusted: see \`rnix trust\``);
   const diagnostics = [...planned.notices, ...waiting].map((message) => ({ path: MCP, message }));
-  const where = {
-    project: handle,
-    env: toolEnvironment(env),
-    devices: lease,
-  };
+  const where = { project: handle, env: toolEnvironment(env), devices: lease };
   const devices = new DeviceRegistry();
   const placed: MountRequest[] = [];
   const place = async (request: MountRequest): Promise<void> => {
@@ -61,8 +57,7 @@ export async function agentMounts(
       for (const entry of await mounts.look(request, where)) devices.register(entry);
       placed.push(request);
     } catch (error) {
-      if (!(error instanceof SyscallError)) throw error;
-      diagnostics.push({ path: `${request.type} ${request.name}`, message: error.message });
+      diagnostics.push({ path: `${request.type} ${request.name}`, message: expected(error).message });
     }
   };
   await Promise.all(planned.mounts.map(place));

@@ -13,7 +13,8 @@ import {
 } from "../../config/providers/provider-needs.ts";
 import type { Provider } from "../../config/providers/providers.ts";
 import type { ProviderChoice } from "../../kernel/types.ts";
-import { type Code, type ListedModel, SyscallError } from "../../plugin/index.ts";
+import { expected } from "../../lib/error-detail.ts";
+import type { Code, ListedModel } from "../../plugin/index.ts";
 import type { Diagnostic, ModelWire } from "../../protocol/methods.ts";
 import { choiceOf } from "./list-providers.ts";
 
@@ -77,8 +78,8 @@ export async function listModels(
   );
   function failed(name: string): (error: unknown) => undefined {
     return (error) => {
-      if (!(error instanceof SyscallError)) throw error;
-      diagnostics.push({ path: name, message: error.message, code: error.code });
+      const { message, code } = expected(error);
+      diagnostics.push({ path: name, message, code });
     };
   }
   return {

@@ -4,7 +4,7 @@ import { type ProviderRequest, resolveProvider } from "../../config/providers/pr
 import { describeProviders, type ProviderLine } from "../../config/providers/provider-list.ts";
 import type { ProviderChoice } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
-import { SyscallError } from "../../plugin/index.ts";
+import { expected } from "../../lib/error-detail.ts";
 import type { ProviderWire } from "../../protocol/methods.ts";
 
 interface ProbeOptions {
@@ -46,8 +46,7 @@ async function probed(
     await probe(choice);
     return { model, probe: { ok: true, ms: took(), message: `${model} answers` } };
   } catch (error) {
-    if (!(error instanceof SyscallError)) throw error;
-    const { code, message } = error;
+    const { code, message } = expected(error);
     return { ...(model !== undefined && { model }), probe: { ok: false, ms: took(), code, message } };
   }
 }
@@ -57,13 +56,10 @@ export async function choiceOf(
   request: ProviderRequest,
   failed?: (message: string) => void,
 ): Promise<ProviderChoice | null> {
-  try {
-    return await resolveProvider(request);
-  } catch (error) {
-    if (!(error instanceof SyscallError)) throw error;
-    failed?.(error.message);
+  return resolveProvider(request).catch((error) => {
+    failed?.(expected(error).message);
     return null;
-  }
+  });
 }
 
 function providerWire(line: ProviderLine, chosen: ProviderChoice | null): ProviderWire {

@@ -273,11 +273,7 @@ export class ProjectCatalog {
 
 /** Where PID 0 works when it asks a model. */
 function placeOf({ handle: { id, dir, trusted } }: Workspace, request: ProviderRequest) {
-  return {
-    project: { id, dir, trusted },
-    cwd: dir,
-    env: toolEnvironment(request.env, keyNames(request)),
-  };
+  return { project: { id, dir, trusted }, cwd: dir, env: toolEnvironment(request.env, keyNames(request)) };
 }
 
 function agentWire(agent: Agent): AgentWire {

@@ -3,6 +3,7 @@
 import { isIP } from "node:net";
 import { BoundedMap } from "../../lib/caches.ts";
 import type { Clock } from "../../lib/clock.ts";
+import { expected } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Caller, Peer } from "../connection/connection.ts";
 import { METHODS, type Method } from "../methods/method-table.ts";
@@ -223,10 +224,7 @@ export class Dashboard {
     if (this.#sessions.size >= MAX_SESSIONS && oldest !== undefined) this.#sessions.delete(oldest);
     this.#sessions.add(session);
     const cookie = `${this.#cookie}=${session}; HttpOnly; SameSite=Strict; Path=/; Max-Age=${SESSION_S}${attributes}`;
-    return new Response(null, {
-      status: 303,
-      headers: { ...HEADERS, location: "/", "set-cookie": cookie },
-    });
+    return new Response(null, { status: 303, headers: { ...HEADERS, location: "/", "set-cookie": cookie } });
   }
 
   #isSignedIn(request: Request): boolean {
@@ -256,8 +254,8 @@ export class Dashboard {
       return json(answer, 200, request);
     } catch (thrown) {
       if (thrown instanceof SyntaxError) return refused(400, "the payload is no JSON");
-      if (!(thrown instanceof SyscallError)) throw thrown;
-      return json({ error: { code: thrown.code, message: thrown.message } }, 422);
+      const { code, message } = expected(thrown);
+      return json({ error: { code, message } }, 422);
     }
   }
 

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import type { ProcInfo } from "../../kernel/types.ts";
+import { expected } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { AskAnswer } from "../../run/ask-schema.ts";
@@ -65,12 +66,10 @@ async function resumed(
   env: AnswerRequest["env"],
 ): Promise<Answered> {
   if (!resumeAnswered) return { pid, uuid, resumed: false };
-  try {
-    return { pid: await resumeAnswered(uuid, env), uuid, resumed: true };
-  } catch (error) {
-    if (!(error instanceof SyscallError)) throw error;
-    return { pid, uuid, resumed: false, problem: error.message };
-  }
+  return resumeAnswered(uuid, env).then(
+    (again) => ({ pid: again, uuid, resumed: true }),
+    (error) => ({ pid, uuid, resumed: false, problem: expected(error).message }),
+  );
 }
 
 function unknown(id: string): SyscallError {

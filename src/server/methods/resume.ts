@@ -61,12 +61,7 @@ export const resume = streamMethod({
       const now = await findRun(services, { uuid: info.uuid, cwd: payload.cwd });
       return !now.live && now.run.records.claimant(info.uuid) !== null;
     });
-    const answer: Resumed = {
-      pid,
-      uuid,
-      resumed_from_step: step,
-      ...(fork && { origin_uuid: info.uuid }),
-    };
+    const answer: Resumed = { pid, uuid, resumed_from_step: step, ...(fork && { origin_uuid: info.uuid }) };
     if (!stream) return answerRun(services, answer, out);
     const answers = canAnswer(payload, caller);
     await streamRun(services, answer, { because, answers, quiet }, out);

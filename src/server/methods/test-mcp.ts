@@ -3,7 +3,8 @@
 import { z } from "zod";
 import { MCP } from "../../config/mcp/mcp.ts";
 import { mountPath } from "../../kernel/mount/mount-tables.ts";
-import { SyscallError } from "../../plugin/index.ts";
+import { expected } from "../../lib/error-detail.ts";
+import type { SyscallError } from "../../plugin/index.ts";
 import type { McpTestWire } from "../../protocol/methods.ts";
 import { ProjectRequest } from "../../protocol/project.ts";
 import { method } from "./method.ts";
@@ -33,8 +34,7 @@ export const testMcp = method({
       if (error) return failed(error);
       return Summary.parse(JSON.parse(String(result)));
     } catch (thrown) {
-      if (!(thrown instanceof SyscallError)) throw thrown;
-      return failed(thrown);
+      return failed(expected(thrown));
     }
   },
 });

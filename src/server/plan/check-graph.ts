@@ -1,5 +1,6 @@
 /** The pre-flight of a graph: each of its nodes is planned and released, before a token is spent. */
 
+import { expected } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { type GraphNode, graphOf } from "../../workflows/graph.ts";
 import { planSpawn, type SpawnPorts } from "./plan-spawn.ts";
@@ -21,8 +22,8 @@ export async function checkGraph(
       const { opts } = await planSpawn({ ...asked, intent: node.prompt }, unit, ports);
       opts.devices.release();
     } catch (thrown) {
-      if (!(thrown instanceof SyscallError)) throw thrown;
-      throw new SyscallError(thrown.code, `nodes.${name}: ${thrown.message}`, { cause: thrown });
+      const { code, message } = expected(thrown);
+      throw new SyscallError(code, `nodes.${name}: ${message}`, { cause: thrown });
     }
   }
 }

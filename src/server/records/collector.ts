@@ -2,6 +2,7 @@
 
 import { dirname, join } from "node:path";
 import type { Clock } from "../../lib/clock.ts";
+import { expected } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { CollectedLine, CollectReport } from "../../protocol/methods.ts";
 import { makeFolder, replaceDocumentNow } from "../../store/files/document.ts";
@@ -168,8 +169,7 @@ export class Collector {
     try {
       return await (await records.collected()).collect(uuid, { why, ts, mayGo });
     } catch (thrown) {
-      if (!(thrown instanceof SyscallError)) throw thrown;
-      report.problems.push({ path: records.dir(uuid), message: thrown.message });
+      report.problems.push({ path: records.dir(uuid), message: expected(thrown).message });
       return false;
     }
   }

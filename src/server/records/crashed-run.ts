@@ -44,10 +44,7 @@ export function asUnreadable(info: ProcInfo, why: SyscallError): ProcInfo {
   const { steps, steps_used = steps, created_at_ms } = info;
   const at = { countedAtMs: created_at_ms, seenAtMs: created_at_ms, recorded: steps };
   const message = `The rnix that ran it crashed, and its record can't be read: ${why.message}`;
-  return {
-    ...asSuspended(info, { used: { steps_used }, ...at }),
-    error: { code: why.code, message },
-  };
+  return { ...asSuspended(info, { used: { steps_used }, ...at }), error: { code: why.code, message } };
 }
 
 /**

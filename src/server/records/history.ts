@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { orphanedRecord } from "../../kernel/resume/orphaned-record.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
 import { BoundedMap } from "../../lib/caches.ts";
+import { expected } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { CollectedRun } from "../../store/runs/collected-runs.ts";
 import { UNITS } from "../../store/runs/run-files.ts";
@@ -294,7 +295,7 @@ export class History {
   /** The record of a crashed run is as old as its last signal: its steps show what followed. */
   async #truth(known: ProcInfo, records: RunReader): Promise<ProcInfo> {
     if (known.ended_at_ms !== null) return known;
-    if (known.foreign) return asForeign(known, await readCrashedRun(known, records).catch(unread));
+    if (known.foreign) return asForeign(known, await readCrashedRun(known, records).catch(expected));
     const end = this.#ports.unrecordedEnd?.(known.uuid);
     if (end?.pid === known.pid) return end;
     // The last record of this run may have been written, after the disk refused it, since `known` was read.
@@ -304,7 +305,7 @@ export class History {
     if (left?.held || info.ended_at_ms !== null) return info;
     // A resumed run may have been cut off again, by another kernel.
     const life = `${info.uuid} ${info.kernel} ${info.pid}`;
-    const words = this.#crashedRuns.get(life) ?? (await readCrashedRun(info, records).catch(unread));
+    const words = this.#crashedRuns.get(life) ?? (await readCrashedRun(info, records).catch(expected));
     if (words instanceof SyscallError) return asUnreadable(info, words);
     this.#crashedRuns.set(life, words);
     // The state that recovery will write.
@@ -325,12 +326,6 @@ async function suspendedIn(index: Pick<RunLists, "page">): Promise<RunRow[]> {
   return rows.filter(
     ({ state, foreign, moved_from }) => state === "suspended" && !foreign && moved_from === undefined,
   );
-}
-
-/** A damaged run does not hide the others. */
-function unread(thrown: unknown): SyscallError {
-  if (thrown instanceof SyscallError) return thrown;
-  throw thrown;
 }
 
 type Life = Pick<RunRow, "pid" | "kernel" | "created_at_ms" | "ended_at_ms" | "earlier_pids">;

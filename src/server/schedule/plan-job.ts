@@ -10,6 +10,7 @@ import { inheritedOptions } from "../../kernel/lifetime/spawn-limits.ts";
 import type { AgentInfo, SpawnOpts } from "../../kernel/types.ts";
 import { deliveryTarget } from "../../lib/delivery-target.ts";
 import { nearestName } from "../../lib/edit-distance.ts";
+import { expected } from "../../lib/error-detail.ts";
 import { limitsNamed } from "../../options/option-list.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { recordedLevel, wasWhole } from "../../sandbox/policy.ts";
@@ -229,6 +230,6 @@ async function checkModel(
 
 /** A service without a list, or one that does not answer now. */
 function unlisted(error: unknown): null {
-  if (error instanceof SyscallError) return null;
-  throw error;
+  expected(error);
+  return null;
 }

@@ -48,16 +48,7 @@ export class AppendLog {
       const message = `A line of ${data.length} bytes does not fit into ${this.#name}: the limit is ${MAX_LINE_BYTES} bytes.`;
       throw new SyscallError("EXHAUSTED", message);
     }
-    try {
-      const fd = this.#open();
-      try {
-        this.#write(fd, data);
-      } finally {
-        if (!this.#keepOpen) this.close();
-      }
-    } catch (error) {
-      throw ioError(error, `append to ${this.#name}`, this.path);
-    }
+    this.#use(`append to ${this.#name}`, (fd) => this.#write(fd, data));
   }
 
   /** Makes all appended lines durable. A failure is final, because it is unknown what was lost. */
@@ -70,19 +61,12 @@ export class AppendLog {
   }
 
   empty(): void {
-    try {
-      const fd = this.#open();
-      try {
-        this.#fs.truncate(fd, 0);
-        this.#size = 0;
-        this.#whole = true;
-        this.#dirty = true;
-      } finally {
-        if (!this.#keepOpen) this.close();
-      }
-    } catch (error) {
-      throw ioError(error, `empty ${this.#name}`, this.path);
-    }
+    this.#use(`empty ${this.#name}`, (fd) => {
+      this.#fs.truncate(fd, 0);
+      this.#size = 0;
+      this.#whole = true;
+      this.#dirty = true;
+    });
   }
 
   /** Closes the file. The next append opens it again. */
@@ -93,9 +77,17 @@ export class AppendLog {
     this.#fs.close(fd);
   }
 
-  #open(): number {
-    this.#fd ??= this.#fs.open(this.path, "append");
-    return this.#fd;
+  #use(doing: string, use: (fd: number) => void): void {
+    try {
+      this.#fd ??= this.#fs.open(this.path, "append");
+      try {
+        use(this.#fd);
+      } finally {
+        if (!this.#keepOpen) this.close();
+      }
+    } catch (error) {
+      throw ioError(error, doing, this.path);
+    }
   }
 
   #write(fd: number, data: Uint8Array): void {

@@ -1,9 +1,8 @@
 /** An exclusive lock on a file. */
 
-import { dlopen } from "bun:ffi";
 import nodeFs from "node:fs";
 import { dirname } from "node:path";
-import { C_LIBRARIES, errnoAt } from "../../lib/c-library.ts";
+import { C_LIBRARIES, errnoAt, openLibrary } from "../../lib/c-library.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
@@ -182,21 +181,15 @@ interface Libc {
 let libc: Libc | undefined;
 
 function openLibc(): Libc {
-  const flockType = { args: ["i32", "i32"], returns: "i32" } as const;
-  const errnoType = { args: [], returns: "ptr" } as const;
-  const failures: unknown[] = [];
-  for (const name of C_LIBRARIES) {
-    try {
-      if (DARWIN) {
-        const { symbols } = dlopen(name, { flock: flockType, __error: errnoType });
-        return { flock: symbols.flock, errno: () => errnoAt(symbols.__error()) };
-      }
-      const { symbols } = dlopen(name, { flock: flockType, __errno_location: errnoType });
-      return { flock: symbols.flock, errno: () => errnoAt(symbols.__errno_location()) };
-    } catch (error) {
-      failures.push(error);
-    }
+  const flock = { args: ["i32", "i32"], returns: "i32" } as const;
+  const errno = { args: [], returns: "ptr" } as const;
+  if (DARWIN) {
+    const symbols = openLibrary({ flock, __error: errno });
+    if (symbols) return { flock: symbols.flock, errno: () => errnoAt(symbols.__error()) };
+  } else {
+    const symbols = openLibrary({ flock, __errno_location: errno });
+    if (symbols) return { flock: symbols.flock, errno: () => errnoAt(symbols.__errno_location()) };
   }
   const message = `No C library found to lock files with; tried ${C_LIBRARIES.join(", ")}.`;
-  throw new SyscallError("UNAVAILABLE", message, { cause: new AggregateError(failures) });
+  throw new SyscallError("UNAVAILABLE", message);
 }

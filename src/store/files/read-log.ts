@@ -153,8 +153,7 @@ export async function readLog<T>(
       [next.after, next.at] = [number, line.at + line.length + 1];
       return true;
     }
-    const value = parseLine(line.bytes);
-    const record = value === undefined ? undefined : decoded(value, number, o.decode);
+    const record = decoded(line.bytes, number, o.decode);
     if (record !== undefined) {
       page.records.push(record.value);
       if (line.bytes && o.isOwn?.(line.bytes) === false) page.foreign++;
@@ -176,28 +175,18 @@ function countDamaged(page: LogPage<unknown>, line: number): void {
 
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Parses a line; undefined when it is not a JSON object. */
-function parseLine(bytes: Uint8Array | undefined): object | undefined {
-  if (bytes === undefined) return undefined;
-  let value: unknown;
-  try {
-    value = JSON.parse(strictUtf8.decode(bytes));
-  } catch {
-    return undefined; // Counted and named by the caller.
-  }
-  return typeof value === "object" && value !== null ? value : undefined;
-}
-
+/** Undefined for a damaged line, which the caller counts and names. */
 function decoded<T>(
-  value: object,
+  bytes: Uint8Array | undefined,
   line: number,
   decode: (value: unknown, line: number) => T,
 ): { value: T } | undefined {
   try {
-    return { value: decode(value, line) };
+    const value: unknown = bytes && JSON.parse(strictUtf8.decode(bytes));
+    return typeof value === "object" && value !== null ? { value: decode(value, line) } : undefined;
   } catch (error) {
     if (error instanceof SyscallError) throw error;
-    return undefined; // Counted and named by the caller.
+    return undefined;
   }
 }
 

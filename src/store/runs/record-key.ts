@@ -1,26 +1,19 @@
 /** The key that authenticates the records of a user. */
 
 import nodeFs from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { dirname, join } from "node:path";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
+import { temporaryOf } from "../files/document.ts";
 import { FileLock } from "../files/file-lock.ts";
-import { ioError, openPlain } from "../files/fs-port.ts";
+import { ioError, realFs, withFile, writeAll } from "../files/fs-port.ts";
 
 const KEY_BYTES = 32;
 /** Maximum time to wait for another rnix that makes the key. */
 const LOCK_MS = 5_000;
 
 /** Errors after which the key stays in memory, because no file can be made. */
-const UNWRITABLE: ReadonlySet<string | undefined> = new Set([
-  "EACCES",
-  "EDQUOT",
-  "ENOENT",
-  "ENOSPC",
-  "ENOTDIR",
-  "EPERM",
-  "EROFS",
-]);
+const UNWRITABLE = /^(?:EACCES|EDQUOT|ENOENT|ENOSPC|ENOTDIR|EPERM|EROFS)$/;
 
 /** A key on its way to a Worker. */
 export interface WorkerKey {
@@ -57,7 +50,7 @@ export class RecordKey {
       return new RecordKey({ bytes: found ?? makeKey(path), lasting: true, indexFolder });
     } catch (error) {
       const cause = error instanceof SyscallError ? error.cause : error;
-      if (UNWRITABLE.has(errnoOf(cause))) return RecordKey.temporary();
+      if (UNWRITABLE.test(errnoOf(cause) ?? "")) return RecordKey.temporary();
       throw ioError(error, "make the key of your records", path);
     }
   }
@@ -102,43 +95,35 @@ export function keyOfThisProcess(): RecordKey {
 }
 
 function readKey(path: string): Uint8Array | null {
-  let fd: number;
   try {
-    fd = openPlain(path, nodeFs.constants.O_RDONLY | nodeFs.constants.O_NOFOLLOW);
+    return withFile(realFs, path, "read", (fd) => {
+      const { uid, size } = nodeFs.fstatSync(fd);
+      const owner = process.getuid?.() ?? uid;
+      if (size !== KEY_BYTES || uid !== owner) throw damaged(path, size, uid === owner);
+      const bytes = new Uint8Array(KEY_BYTES);
+      realFs.read(fd, bytes, 0);
+      return bytes;
+    });
   } catch (error) {
     if (errnoOf(error) === "ENOENT" || errnoOf(error) === "ENOTDIR") return null;
     throw ioError(error, "read the key of your records", path);
-  }
-  try {
-    const { uid, size } = nodeFs.fstatSync(fd);
-    const owner = process.getuid?.() ?? uid;
-    if (size !== KEY_BYTES || uid !== owner) throw damaged(path, size, uid === owner);
-    const bytes = new Uint8Array(KEY_BYTES);
-    nodeFs.readSync(fd, bytes, 0, KEY_BYTES, 0);
-    return bytes;
-  } finally {
-    nodeFs.closeSync(fd);
   }
 }
 
 /** Durable before it is used: a power loss must not make the user's own runs foreign. */
 function makeKey(path: string): Uint8Array {
   const lock = FileLock.acquireNow(`${path}.lock`, LOCK_MS);
-  const temporary = join(dirname(path), `~${basename(path)}.tmp`);
+  const temporary = temporaryOf(path);
   try {
     const made = readKey(path);
     if (made) return made;
     const bytes = randomKey();
-    nodeFs.rmSync(temporary, { force: true });
-    const fd = nodeFs.openSync(temporary, "wx", 0o600);
-    try {
-      nodeFs.writeSync(fd, bytes);
+    withFile(realFs, temporary, "replace", (fd) => {
+      writeAll(realFs, fd, bytes);
       nodeFs.fsyncSync(fd);
-    } finally {
-      nodeFs.closeSync(fd);
-    }
-    nodeFs.renameSync(temporary, path);
-    syncFolder(dirname(path));
+    });
+    realFs.rename(temporary, path);
+    withFile(realFs, dirname(path), "folder", nodeFs.fsyncSync);
     return bytes;
   } finally {
     lock.release({ remove: true });
@@ -148,15 +133,6 @@ function makeKey(path: string): Uint8Array {
 /** node:crypto loads node's streams, which costs each command milliseconds. */
 function randomKey(): Uint8Array {
   return crypto.getRandomValues(new Uint8Array(KEY_BYTES));
-}
-
-function syncFolder(folder: string): void {
-  const fd = nodeFs.openSync(folder, "r");
-  try {
-    nodeFs.fsyncSync(fd);
-  } finally {
-    nodeFs.closeSync(fd);
-  }
 }
 
 function damaged(path: string, size: number, own: boolean): SyscallError {

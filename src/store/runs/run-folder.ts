@@ -1,13 +1,13 @@
 /** Guards the folder of a run before it is written to: no link leads out of it, and one process at a time resumes it. */
 
-import { closeSync, constants, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { CHANGES, SNAPSHOTS } from "../changes/object-store.ts";
 import { isLink } from "../files/data-dir.ts";
 import { FileLock } from "../files/file-lock.ts";
-import { type FsPort, ioError, openPlain } from "../files/fs-port.ts";
+import { type FsPort, ioError, realFs, withFile } from "../files/fs-port.ts";
 import { RESULTS } from "./blob-store.ts";
 import { EVENTS, INBOX, INFO, JOURNAL, META, SPILL, STEPS, UNIT_OUTPUT, UNITS } from "./run-files.ts";
 
@@ -46,8 +46,6 @@ function requireOneName(path: string, fs: FsPort): void {
 /** The lock file in the folder of a run that is about to be resumed. */
 export const CLAIM = "resume.lock";
 
-const { O_NOFOLLOW, O_RDONLY } = constants;
-
 /** Claims a run across all kernels; null when another process has claimed it. */
 export function claimRun(uuid: string, dir: string): FileLock | null {
   const lock = FileLock.tryAcquire(join(dir, CLAIM));
@@ -67,12 +65,7 @@ export function claimRun(uuid: string, dir: string): FileLock | null {
 /** Returns the system PID of the claimant; null when the run is not claimed or the PID is not recorded. */
 export function claimantOf(uuid: string, dir: string): number | null {
   try {
-    const fd = openPlain(join(dir, CLAIM), O_RDONLY | O_NOFOLLOW);
-    try {
-      return Number(readFileSync(fd, "utf8")) || null;
-    } finally {
-      closeSync(fd);
-    }
+    return withFile(realFs, join(dir, CLAIM), "read", (fd) => Number(readFileSync(fd, "utf8")) || null);
   } catch (error) {
     if (errnoOf(error) === "ENOENT") return null;
     throw ioError(error, `read who has claimed run ${uuid}`, dir);

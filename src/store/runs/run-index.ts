@@ -5,7 +5,7 @@ import nodeFs from "node:fs";
 import { uptime } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
-import { errnoOf } from "../../lib/error-detail.ts";
+import { errnoOf, expected } from "../../lib/error-detail.ts";
 import { CODES, SyscallError } from "../../plugin/index.ts";
 import type { FsPort } from "../files/fs-port.ts";
 import { IndexFile, makeTables } from "../files/index-file.ts";
@@ -202,15 +202,10 @@ export class RunIndex implements RunLists {
 
   async #read(uuid: string): Promise<ProcInfo | SyscallError | null> {
     const { records, fs } = this.#parts;
-    try {
-      const info = await records.info(uuid);
-      if (info !== null) return info;
-      // The folder may have been removed since the names were read.
-      return fs.stat(records.dir(uuid)) === null ? null : noRecord(uuid);
-    } catch (error) {
-      if (error instanceof SyscallError) return error;
-      throw error;
-    }
+    const info = await records.info(uuid).catch(expected);
+    if (info !== null) return info;
+    // The folder may have been removed since the names were read.
+    return fs.stat(records.dir(uuid)) === null ? null : noRecord(uuid);
   }
 
   #factsOf(uuid: string): RecordFacts | null {

@@ -85,10 +85,7 @@ export const RUN_FILTERS: Record<
     passes: (run, { since_ms = 0 }) => run.created_at_ms >= since_ms,
     sql: "run.created_at_ms >= ?",
   },
-  until_ms: {
-    passes: (run, { until_ms = 0 }) => run.created_at_ms < until_ms,
-    sql: "run.created_at_ms < ?",
-  },
+  until_ms: { passes: (run, { until_ms = 0 }) => run.created_at_ms < until_ms, sql: "run.created_at_ms < ?" },
   parent: { passes: (run, { parent }) => run.parent_uuid === parent, sql: "run.parent = ?" },
   pid: {
     passes: (run, { pid = 0 }) => run.pid === pid || run.earlier_pids.includes(pid),

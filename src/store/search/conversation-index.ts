@@ -1,6 +1,6 @@
 /** The conversations of the runs of one data folder, searched. They are indexed from steps.jsonl, a part at a time. */
 
-import { errnoOf } from "../../lib/error-detail.ts";
+import { errnoOf, expected } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { realFs, withFile } from "../files/fs-port.ts";
 import type { IndexFile } from "../files/index-file.ts";
@@ -103,11 +103,9 @@ export class ConversationIndex {
   }
 
   /** The runs of the data folder, oldest first: their names sort by time. */
-  #list(): Promise<string[]> {
-    return this.#runs.uuids().catch((error: unknown) => {
-      if (!(error instanceof SyscallError)) throw error;
-      return [];
-    });
+  async #list(): Promise<string[]> {
+    const uuids = await this.#runs.uuids().catch(expected);
+    return uuids instanceof SyscallError ? [] : uuids;
   }
 
   #lookAt(uuid: string): void {
@@ -180,8 +178,8 @@ export class ConversationIndex {
         from,
       );
     } catch (error) {
-      if (error instanceof SyscallError) return undefined;
-      throw error;
+      expected(error);
+      return undefined;
     }
     return { texts, to, isWhole };
   }
@@ -212,13 +210,8 @@ export class ConversationIndex {
 
   /** null for a run that is gone, damaged or foreign. */
   async #info(uuid: string): Promise<ProcInfo | null> {
-    try {
-      const info = await this.#runs.info(uuid);
-      return info?.foreign ? null : info;
-    } catch (error) {
-      if (error instanceof SyscallError) return null;
-      throw error;
-    }
+    const info = await this.#runs.info(uuid).catch(expected);
+    return info instanceof SyscallError || info?.foreign ? null : info;
   }
 
   /** The text of a found step, from its own record; undefined when it has changed. */

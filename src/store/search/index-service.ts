@@ -46,23 +46,9 @@ export class IndexService implements Operations {
     this.#key = key;
   }
 
-  answer(operation: ToIndexWorker): AnswerOf<OperationName> | Promise<AnswerOf<OperationName>> {
-    switch (operation.name) {
-      case "sources":
-        return this.sources(operation.request);
-      case "put":
-        return this.put(operation.request);
-      case "find":
-        return this.find(operation.request);
-      case "pageRuns":
-        return this.pageRuns(operation.request);
-      case "recordTexts":
-        return this.recordTexts(operation.request);
-      case "isBusy":
-        return this.isBusy();
-      case "close":
-        return this.close();
-    }
+  answer<Name extends OperationName>({ name, request }: ToIndexWorker<Name>) {
+    const operation: Operations[Name] = this[name];
+    return operation.call(this, request);
   }
 
   sources({ dataDir, collection }: RequestOf<"sources">): AnswerOf<"sources"> {

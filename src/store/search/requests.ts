@@ -70,13 +70,9 @@ export type RequestOf<Name extends OperationName> = Parameters<IndexOperations[N
 export type AnswerOf<Name extends OperationName> = ReturnType<IndexOperations[Name]>;
 
 /** A request with its number. The Worker's first message is the key of the records. */
-export type ToIndexWorker = { [Name in OperationName]: NumberedRequest<Name> }[OperationName];
-
-export interface NumberedRequest<Name extends OperationName> {
-  id: number;
-  name: Name;
-  request: RequestOf<Name>;
-}
+export type ToIndexWorker<Names extends OperationName = OperationName> = {
+  [Name in Names]: { id: number; name: Name; request: RequestOf<Name> };
+}[Names];
 
 export interface FromIndexWorker {
   id: number;

@@ -1,9 +1,10 @@
 /** The derived index: its Worker, started when something is searched and ended when it is idle. */
 
 import { type Clock, realClock, type Timer } from "../../lib/clock.ts";
+import { expected } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { RecordKey } from "../runs/record-key.ts";
-import type { AnswerOf, FromIndexWorker, NumberedRequest, OperationName, RequestOf } from "./requests.ts";
+import type { AnswerOf, FromIndexWorker, OperationName, RequestOf } from "./requests.ts";
 
 /** Set by build.ts; in source mode the name does not exist. */
 declare const RNIX_INDEX_WORKER: string | undefined;
@@ -128,9 +129,7 @@ export class SearchIndex {
     if (!link || link.ended) return;
     const timer = this.#clock.timer(CLOSE_MS, () => link.end(closed()));
     try {
-      await link.ask("close", {});
-    } catch (error) {
-      if (!(error instanceof SyscallError)) throw error;
+      await link.ask("close", {}).catch(expected);
     } finally {
       timer.cancel();
       link.end(closed());
@@ -181,8 +180,7 @@ class WorkerLink {
     this.#waiting.set(id, { resolve: (answer) => resolve(answer as AnswerOf<Name>), reject });
     // The Worker keeps the program running only while requests wait.
     this.#worker.ref();
-    const message: NumberedRequest<Name> = { id, name, request };
-    this.#worker.postMessage(message);
+    this.#worker.postMessage({ id, name, request });
     return promise;
   }
 

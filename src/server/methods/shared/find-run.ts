@@ -1,6 +1,7 @@
 /** Finds the process or recorded run that a request names. */
 
 import type { PID, ProcInfo } from "../../../kernel/types.ts";
+import { expected } from "../../../lib/error-detail.ts";
 import { SyscallError } from "../../../plugin/index.ts";
 import type { Target } from "../../../protocol/methods.ts";
 import type { CollectedRun } from "../../../store/runs/collected-runs.ts";
@@ -83,8 +84,7 @@ export function flushEvents({ kernel, logger }: Services, pid: number): void {
   try {
     kernel.processes.flushEvents(pid);
   } catch (error) {
-    if (!(error instanceof SyscallError)) throw error;
-    logger.warn(`PID ${pid}`, error.message);
+    logger.warn(`PID ${pid}`, expected(error).message);
   }
 }
 
