@@ -142,17 +142,7 @@ function commandServices(
 }
 
 /** `close` ends its server, if it was ever opened. */
-function lazyDashboard(
-  { user, settings, logger }: BootOptions,
-  services: () => Services,
-  clock: Clock,
-): {
-  open(request: DashboardRequest): Promise<OpenedDashboard>;
-  /** Opens it if the settings have its port. A failure is logged. */
-  start(): Promise<void>;
-  feed: NonNullable<Services["procFeed"]>;
-  close(): Promise<void>;
-} {
+function lazyDashboard({ user, settings, logger }: BootOptions, services: () => Services, clock: Clock) {
   let feed: ChangeFeed | undefined;
   const openFeed = async (): Promise<ChangeFeed> => {
     const { ChangeFeed } = await import("./dashboard/change-feed.ts");
@@ -174,12 +164,13 @@ function lazyDashboard(
     (await dashboard()).open(request);
   return {
     open,
-    async start() {
+    /** Opens it if the settings have its port. A failure is logged. */
+    async start(): Promise<void> {
       if (settings.own.dashboard?.port === undefined) return;
       await open({ port: 0 }).catch((thrown) => logger.warn("dashboard", messageOf(thrown)));
     },
     feed: { open: openFeed, wake: () => feed?.wake() },
-    close: async () => {
+    async close(): Promise<void> {
       feed?.close();
       await (await dashboard.end())?.close();
     },

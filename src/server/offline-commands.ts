@@ -60,9 +60,14 @@ export async function usualMode(where: Where): Promise<AskMode> {
 }
 
 function loadHere(where: Where): Promise<Settings> {
-  const { configDir, dataDir } = userPaths(where.env);
+  return loadSettings(sourcesOf(where));
+}
+
+/** Where the configuration of this folder comes from, beside what is in the binary. */
+function sourcesOf(where: Where) {
+  const { configDir, dataDir, home } = userPaths(where.env);
   const project = projectOf(where);
-  return loadSettings({ configDir, project, trust: new Trust(dataDir, project) });
+  return { configDir, dataDir, home, project, trust: new Trust(dataDir, project) };
 }
 
 export function projectOf({ cwd, env }: Where): Project {
@@ -74,7 +79,6 @@ export function projectOf({ cwd, env }: Where): Project {
 export interface TrustReview {
   project: Project;
   trust: Trust;
-  /** What is not asked for in the project, as a person has answered. */
   /** What is not asked for here, by the user's file and the project's. */
   always: AlwaysRule[];
   /** Removes rules from the project's file; returns those that it does not have. */
@@ -86,9 +90,7 @@ export interface TrustReview {
 
 /** Reads all parts of the project that need trust, and runs none of them. */
 export async function reviewTrust(where: Where): Promise<TrustReview> {
-  const { configDir, dataDir, home } = userPaths(where.env);
-  const project = projectOf(where);
-  const trust = new Trust(dataDir, project);
+  const { configDir, dataDir, home, project, trust } = sourcesOf(where);
   const [{ trustItems }, { PluginHost }] = await Promise.all([
     import("../config/trust-items.ts"),
     import("../plugin/host/host.ts"),
@@ -118,23 +120,19 @@ export async function reviewTrust(where: Where): Promise<TrustReview> {
 /** Changes the servers of the user's file, or of the project's. */
 export async function editMcpServers(where: Where, of: "user" | "project"): Promise<McpFileEditor> {
   const { McpFileEditor } = await import("../config/mcp/edit-mcp.ts");
-  return new McpFileEditor({ configDir: userPaths(where.env).configDir, project: projectOf(where) }, of);
+  return new McpFileEditor(sourcesOf(where), of);
 }
 
 /** The MCP servers that files of the user and the project name here. */
 export async function mcpServers(where: Where): Promise<McpServerList> {
   const { listMcpServers } = await import("../config/mcp/mcp.ts");
-  const { configDir, dataDir } = userPaths(where.env);
-  const project = projectOf(where);
-  return listMcpServers({ project, configDir, trust: new Trust(dataDir, project) });
+  return listMcpServers(sourcesOf(where));
 }
 
 /** The saved workflows of the project and the user. */
 export async function savedWorkflows(where: Where): Promise<ReturnType<typeof loadWorkflows>> {
   const workflows = await import("../config/workflows/workflows.ts");
-  const { configDir, dataDir, home } = userPaths(where.env);
-  const project = projectOf(where);
-  return workflows.loadWorkflows({ project, configDir, home, trust: new Trust(dataDir, project) });
+  return workflows.loadWorkflows(sourcesOf(where));
 }
 
 /** The names of the agents inside the binary. */
@@ -155,8 +153,8 @@ export async function hasOwnPlugins(where: Where): Promise<boolean> {
     import("../plugin/host/folders.ts"),
     import("../plugin/host/embedded.ts"),
   ]);
-  const { dir, kind } = projectOf(where);
-  const { configDir } = userPaths(where.env);
+  const { configDir, project } = sourcesOf(where);
+  const { dir, kind } = project;
   const beside = compiled ? besideBinary() : null;
   const folders = pluginFolders(configDir, kind === "none" ? null : { dir, workTree: dir }, beside);
   const stock = embeddedPlugins().map(({ name }) => name);

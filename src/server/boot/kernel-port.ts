@@ -18,57 +18,37 @@ export class KernelPort {
   }
 }
 
-/** The kernel's events that a listener may handle. */
-interface KernelListener extends Partial<KernelCallbacks> {
-  /** A message has come for a suspended run that waits for one. */
-  onMail?(uuid: string): void;
-  /** The programs of dead kernels were ended again. */
-  onSweep?(): void;
-}
+/** What each event brings. `onMail`: a message has come for a suspended run. `onSweep`: programs of dead kernels were ended. */
+type EventArguments = {
+  [Event in keyof KernelCallbacks]-?: Parameters<NonNullable<KernelCallbacks[Event]>>;
+} & { onMail: [uuid: string]; onSweep: [] };
+
+type KernelListener = {
+  [Event in keyof EventArguments]?: (...args: EventArguments[Event]) => void;
+};
 
 /**
  * Passes the kernel's events to parts that are built after it. Listeners are called in the order of their registration.
  */
 export class KernelEvents implements Required<KernelListener> {
   readonly #listeners: KernelListener[] = [];
+  readonly onSpawn = this.#passing("onSpawn");
+  readonly onStep = this.#passing("onStep");
+  readonly onComplete = this.#passing("onComplete");
+  readonly onError = this.#passing("onError");
+  readonly onAnswer = this.#passing("onAnswer");
+  readonly onUsage = this.#passing("onUsage");
+  readonly onCall = this.#passing("onCall");
+  readonly onMail = this.#passing("onMail");
+  readonly onSweep = this.#passing("onSweep");
 
   add(listener: KernelListener): void {
     this.#listeners.push(listener);
   }
 
-  onSpawn(...args: Parameters<KernelCallbacks["onSpawn"]>): void {
-    for (const listener of this.#listeners) listener.onSpawn?.(...args);
-  }
-
-  onStep(...args: Parameters<KernelCallbacks["onStep"]>): void {
-    for (const listener of this.#listeners) listener.onStep?.(...args);
-  }
-
-  onComplete(...args: Parameters<KernelCallbacks["onComplete"]>): void {
-    for (const listener of this.#listeners) listener.onComplete?.(...args);
-  }
-
-  onError(...args: Parameters<KernelCallbacks["onError"]>): void {
-    for (const listener of this.#listeners) listener.onError?.(...args);
-  }
-
-  onAnswer(...args: Parameters<Required<KernelCallbacks>["onAnswer"]>): void {
-    for (const listener of this.#listeners) listener.onAnswer?.(...args);
-  }
-
-  onUsage(...args: Parameters<Required<KernelCallbacks>["onUsage"]>): void {
-    for (const listener of this.#listeners) listener.onUsage?.(...args);
-  }
-
-  onCall(...args: Parameters<Required<KernelCallbacks>["onCall"]>): void {
-    for (const listener of this.#listeners) listener.onCall?.(...args);
-  }
-
-  onMail(uuid: string): void {
-    for (const listener of this.#listeners) listener.onMail?.(uuid);
-  }
-
-  onSweep(): void {
-    for (const listener of this.#listeners) listener.onSweep?.();
+  #passing<Event extends keyof EventArguments>(event: Event) {
+    return (...args: EventArguments[Event]): void => {
+      for (const listener of this.#listeners) listener[event]?.(...args);
+    };
   }
 }

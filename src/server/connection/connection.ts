@@ -269,6 +269,11 @@ export interface Caller {
   gone: AbortSignal;
 }
 
+/** The user's own client, within this process. */
+export function ownCaller(gone: AbortSignal): Caller {
+  return { unit: () => undefined, service: () => null, gone };
+}
+
 /** Returns the run to which a client belongs. `claimed` is the client's own claim. */
 export type UnitOf = (claimed: string | undefined) => string | undefined;
 

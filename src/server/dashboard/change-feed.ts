@@ -3,7 +3,7 @@
 import type { GateStatus } from "../../kernel/llm/model-gate.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import type { ListedAsk, ProcChanges, ProviderQueue, ShownProc } from "../../protocol/methods.ts";
-import type { Caller } from "../connection/connection.ts";
+import { ownCaller } from "../connection/connection.ts";
 import { listProcs } from "../methods/list-procs.ts";
 import { listedProc } from "../methods/shared/listed-proc.ts";
 import { openAsks } from "../methods/shared/open-asks.ts";
@@ -25,7 +25,7 @@ const MAX_OTHERS = 200;
 type Row = Awaited<ReturnType<typeof listProcs.handle>>["processes"][number];
 
 const EVERYTHING = { all_projects: true, waiting: true };
-const NO_CALLER: Caller = { unit: () => undefined, service: () => null, gone: new AbortController().signal };
+const NO_CALLER = ownCaller(new AbortController().signal);
 
 interface KnownRow {
   shown: ShownProc;

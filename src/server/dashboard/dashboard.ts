@@ -5,12 +5,11 @@ import { BoundedMap } from "../../lib/caches.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { expected } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type { Caller, Peer } from "../connection/connection.ts";
+import { ownCaller, type Peer } from "../connection/connection.ts";
 import { METHODS, type Method } from "../methods/method-table.ts";
 import type { DashboardRequest, OpenedDashboard, Services } from "../services.ts";
 import type { ChangeFeed } from "./change-feed.ts";
-import { changeStream } from "./change-stream.ts";
-import { eventStream } from "./event-stream.ts";
+import { changeStream, eventStream } from "./event-stream.ts";
 import { type PageFile, pageFiles } from "./page-files.ts";
 import { PAGE_METHODS } from "./page-methods.ts";
 import { isSame, MetricsToken, Password, secret, signInForm } from "./password.ts";
@@ -278,16 +277,9 @@ export class Dashboard {
     const load = all.find(([known]) => known === name)?.[1];
     if (load === undefined) throw new SyscallError("NOT_FOUND", `There is no method ${name}.`);
     const { run } = await load();
-    const caller = callerOf(peer.gone);
-    const call = {
-      payload,
-      services: this.#ports.services(),
-      caller,
-      peer,
-      id: undefined,
-      take: () => undefined,
-    };
-    await run({ ...call, accepted: false });
+    const services = this.#ports.services();
+    const ends = { id: undefined, take: () => undefined, accepted: false };
+    await run({ payload, services, caller: ownCaller(peer.gone), peer, ...ends });
   }
 
   /** The events of one run, from a number on. A browser that reconnects names the last that it has got. */
@@ -301,16 +293,25 @@ export class Dashboard {
 
   async #export(request: Request, url: URL): Promise<Response> {
     const uuid = url.searchParams.get("uuid") ?? "";
-    const disposition = `attachment; filename="run-${uuid.replace(/\W/g, "").slice(0, 12)}.html"`;
-    const type = "text/html; charset=utf-8";
-    const { exportStream } = await import("./export-stream.ts");
+    const { exportHtml } = await import("../methods/export-html.ts");
+    const pageAfter = (after?: number) =>
+      exportHtml.handle({ uuid, after }, this.#ports.services(), ownCaller(request.signal));
     try {
-      const file = await exportStream(uuid, this.#ports.services(), callerOf(request.signal));
-      const headers = { ...HEADERS, "content-type": type, "content-disposition": disposition };
-      return new Response(file, { headers });
+      // Fails before the first byte if the run can't be exported.
+      let page = await pageAfter();
+      const encoder = new TextEncoder();
+      const file = new ReadableStream<Uint8Array>({
+        async pull(controller) {
+          controller.enqueue(encoder.encode(page.html));
+          if (page.next === null) controller.close();
+          else page = await pageAfter(page.next);
+        },
+      });
+      const disposition = `attachment; filename="run-${uuid.replace(/\W/g, "").slice(0, 12)}.html"`;
+      const headers = { "content-type": "text/html; charset=utf-8", "content-disposition": disposition };
+      return new Response(file, { headers: { ...HEADERS, ...headers } });
     } catch (thrown) {
-      if (!(thrown instanceof SyscallError)) throw thrown;
-      return refused(422, thrown.message);
+      return refused(422, expected(thrown).message);
     }
   }
 
@@ -327,11 +328,6 @@ function isLoopback(host: string): boolean {
 
 function form(status: number, why?: string): Response {
   return new Response(signInForm(why), { status, headers: { ...HEADERS, ...FORM } });
-}
-
-/** The user, at a browser. */
-function callerOf(gone: AbortSignal): Caller {
-  return { unit: () => undefined, service: () => null, gone };
 }
 
 function file(found: PageFile | undefined): Response {

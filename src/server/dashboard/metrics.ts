@@ -2,6 +2,7 @@
 
 import { RUN_STATUSES } from "../../protocol/run-status.ts";
 import { INSTRUMENTS, type InstrumentName, type Instruments } from "../../telemetry/instruments.ts";
+import { ownCaller } from "../connection/connection.ts";
 import { listProcs } from "../methods/list-procs.ts";
 import { openAsks } from "../methods/shared/open-asks.ts";
 import type { Services } from "../services.ts";
@@ -12,9 +13,8 @@ export const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
 export async function metricsText(services: Services, gone: AbortSignal): Promise<string> {
   const { kernel, identity, host, instruments } = services;
-  const caller = { unit: () => undefined, service: () => null, gone };
   const [{ processes }, asks] = await Promise.all([
-    listProcs.handle({ all_projects: true, waiting: true }, services, caller),
+    listProcs.handle({ all_projects: true, waiting: true }, services, ownCaller(gone)),
     openAsks(services),
   ]);
   const live = processes.filter(({ ended_at_ms }) => ended_at_ms === null);

@@ -2,20 +2,13 @@
 
 import { SyscallError } from "../../plugin/index.ts";
 import { refOf, Target } from "../../protocol/fields.ts";
-import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
 import { findOwnAgent } from "./shared/find-own-run.ts";
 
 /** Compacts the conversation of a live process before its next step; answers when that is done. */
 export const compact = method({
   payload: Target,
-  async handle(
-    payload,
-    services,
-    caller,
-  ): Promise<
-    ProcRef & { pre_tokens: number; post_tokens: number; summarised_by: "model" | "digest" | null }
-  > {
+  async handle(payload, services, caller) {
     const unit = caller.unit();
     const found = await findOwnAgent(services, payload, unit, "compacted");
     const ref = refOf(found.info);

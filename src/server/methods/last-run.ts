@@ -2,7 +2,6 @@
 
 import { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
-import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
 
 /**
@@ -17,11 +16,7 @@ export const lastRun = method({
       /** Searches all projects, and foreign runs as well: the data folder is a saved record. */
       record: z.boolean().optional(),
     }),
-  async handle(
-    { cwd, alive, record },
-    { catalog, history, kernel },
-    caller,
-  ): Promise<ProcRef & { intent: string }> {
+  async handle({ cwd, alive, record }, { catalog, history, kernel }, caller) {
     if (caller.unit() !== undefined) {
       throw new SyscallError("INVALID", "Inside a run, name the run that the command is for: see `rnix ps`.");
     }

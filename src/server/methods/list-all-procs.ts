@@ -1,7 +1,6 @@
 /** The method list_all_procs. */
 
 import { Listing } from "../../protocol/fields.ts";
-import type { ListedProc } from "../../protocol/methods.ts";
 import { matchesFilter } from "../../store/runs/run-row.ts";
 import { method } from "./method.ts";
 import { listedProc } from "./shared/listed-proc.ts";
@@ -10,10 +9,7 @@ import { visibleTo } from "./shared/visible-runs.ts";
 /** Lists the processes of this kernel and the ended runs on disk, filtered and by page. */
 export const listAllProcs = method({
   payload: Listing,
-  async handle(
-    payload,
-    services,
-  ): Promise<{ processes: ListedProc[]; total: number; unreadable: { path: string; message: string }[] }> {
+  async handle(payload, services) {
     const { cwd, all_projects, ...query } = payload;
     const project =
       cwd === undefined || all_projects ? undefined : (await services.catalog()).projectDir(cwd);

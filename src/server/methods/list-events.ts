@@ -1,9 +1,7 @@
 /** The method list_events. */
 
 import { Page, Target } from "../../protocol/fields.ts";
-import type { Unreadable } from "../../protocol/methods.ts";
 import { EVENTS } from "../../store/runs/run-files.ts";
-import type { SyscallEventWire } from "../../store/runs/schema.ts";
 import { damageOf } from "../records/recorded-run.ts";
 import { method } from "./method.ts";
 import { findRun, flushEvents, recordsOf } from "./shared/find-run.ts";
@@ -13,10 +11,7 @@ const PAGE = 10_000;
 /** Lists the recorded syscalls of a process. `after` is the `next` of the last answer. */
 export const listEvents = method({
   payload: () => Target().extend(Page()),
-  async handle(
-    payload,
-    services,
-  ): Promise<{ events: (SyscallEventWire & { uuid: string })[]; next: number } & Unreadable> {
+  async handle(payload, services) {
     const found = await findRun(services, payload);
     if (found.live) flushEvents(services, found.pid);
     const run = await recordsOf(services, found);

@@ -12,16 +12,13 @@ import { refuseInside } from "./shared/refuse-inside.ts";
 export const shutdown = method({
   payload: () => z.object({ now: z.boolean().optional(), restart: z.boolean().optional() }),
   closes: true,
-  handle(
-    { now = false, restart },
-    { host },
-    caller,
-  ): { pid: number; draining?: { calls: number; ms: number } } {
-    refuseInside(
-      caller,
-      (unit) => `The daemon can't be stopped from inside a run (${unit}). Stop it from your own terminal.`,
-    );
+  handle({ now = false, restart }, { host }, caller) {
+    refuseInside(caller, insideRun);
     const draining = host.stop(now, { restart });
     return { pid: process.pid, ...(draining && { draining }) };
   },
 });
+
+function insideRun(unit: string): string {
+  return `The daemon can't be stopped from inside a run (${unit}). Stop it from your own terminal.`;
+}
