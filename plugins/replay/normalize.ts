@@ -3,16 +3,11 @@
 /** Replaces what differs between any two runs. Two results count as equal when their normalized texts are. */
 export type Normalize = (text: string) => string;
 
-interface Folders {
-  cwd: string;
-  project: string;
-}
-
 /**
  * Replaces (docs/replay.md) the runs' folders, times, durations, UUIDs, PIDs, ports of this machine, memory addresses,
  * temporary folders, and the file of a truncated result.
  */
-export function normalize(...runs: readonly (Partial<Folders> | undefined)[]): Normalize {
+export function normalize(...runs: readonly ({ cwd?: string; project?: string } | undefined)[]): Normalize {
   const folders = [
     ...runs.map((run) => [run?.cwd, "<cwd>"] as const),
     ...runs.map((run) => [run?.project, "<project>"] as const),

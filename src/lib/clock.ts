@@ -35,6 +35,16 @@ export const realClock: Clock = {
   },
 };
 
+/** Calls `f` each time that `ms` have passed, until it is cancelled. */
+export function every(clock: Pick<Clock, "timer">, ms: number, f: () => void): Timer {
+  const again = (): void => {
+    timer = clock.timer(ms, again);
+    f();
+  };
+  let timer = clock.timer(ms, again);
+  return { cancel: () => timer.cancel() };
+}
+
 /** Does work under a signal that aborts with `parent`, or after `ms` with TIMEOUT and this message. */
 export async function withDeadline<T>(
   clock: Clock,

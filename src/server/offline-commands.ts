@@ -216,15 +216,8 @@ function readLog(path: string): string[] {
   return text === "" ? [] : text.replace(/\n$/, "").split("\n");
 }
 
-/** A program that a dead kernel has left running. */
-interface Leftover {
-  uuid: string;
-  argv: string[];
-  pids: number[];
-}
-
 /** Lists them and ends none: the next start of the server does that. */
-export async function leftovers(env: Env): Promise<Leftover[]> {
+export async function leftovers(env: Env): Promise<ReturnType<typeof leftRunning>> {
   const [{ leftRunning }, { processTable }, { KernelLocks, kernelFolders }] = await Promise.all([
     import("../os/sweep.ts"),
     import("../os/process-table.ts"),

@@ -22,13 +22,6 @@ import type { InitService } from "./recovery/init-service.ts";
 import type { Recovery } from "./recovery/recovery.ts";
 import type { Waker } from "./recovery/waker.ts";
 
-/** A model that the user has chosen; absent: the run's own provider, or that provider's default model. */
-interface ModelRequest {
-  provider?: string;
-  model?: string;
-  env?: Record<string, string>;
-}
-
 export interface Services {
   /** The run whose program made the present request, if one did. */
   viewer?(): string | undefined;
@@ -39,7 +32,8 @@ export interface Services {
   worktrees(): Promise<Pick<Worktrees, "take">>;
   catalog(): Promise<Catalog>;
   clock: Clock;
-  identity: Identity;
+  /** In the answers of ping and daemon_status. */
+  identity: { version: string; build: string; startedAtMs: number };
   host: Host;
   /** Absent where the server ends with its command. */
   init?: InitService;
@@ -51,7 +45,11 @@ export interface Services {
   planCall(place: Omit<CallPlace, "env"> & { env?: Env }): Promise<CallPlan>;
   planResume(run: Run, request: ResumeRequest): Promise<SpawnPlan>;
   /** Resolves the model that the user has chosen for a run. `current`: the one of a live run. */
-  planModel(run: Run, request: ModelRequest, current?: ProviderChoice): Promise<ProviderChoice>;
+  planModel(
+    run: Run,
+    request: Pick<ResumeRequest, "provider" | "model" | "env">,
+    current?: ProviderChoice,
+  ): Promise<ProviderChoice>;
   /** Plans a new run with the conversation of a foreign one. */
   planAdopt(run: Run, request: ResumeRequest): Promise<SpawnPlan>;
   /** The jobs of all projects, as their user sees them. Absent in tests without schedules. */
@@ -105,13 +103,6 @@ export interface BootedServer {
   system: Services;
   /** Ends what boot began, in reverse order. The processes are gone already. */
   close(): Promise<void>;
-}
-
-/** The server's identity, in the answers of ping and daemon_status. */
-interface Identity {
-  version: string;
-  build: string;
-  startedAtMs: number;
 }
 
 /** The host of the kernel: the daemon, or a command with `--no-daemon`. */

@@ -10,11 +10,6 @@ import type { BootOptions } from "./options.ts";
 import type { Plans } from "./plans.ts";
 import type { Records } from "./records.ts";
 
-interface OpenedRecovery {
-  recovery: Recovery;
-  autoResume: AutoResume;
-}
-
 /** `init`: whether init.yaml is starting, and the runs that wait for its units. Only a daemon starts one. */
 export async function openRecovery(
   { user, logger }: BootOptions,
@@ -23,7 +18,7 @@ export async function openRecovery(
   { kernel, events }: StartedKernel,
   planResume: Plans["planResumeIn"],
   init?: { supervised: SupervisedRuns; isStarting(): boolean },
-): Promise<OpenedRecovery> {
+) {
   const recorded = await history();
   const find = (uuid: string) => recorded.byUuid(uuid);
   const autoResume = new AutoResume({ kernel, find, planResume, logger });

@@ -9,18 +9,13 @@ import { GcSchedule } from "../records/gc-schedule.ts";
 import { DaemonInit } from "../recovery/init-service.ts";
 import { SupervisedRuns } from "../recovery/supervised-runs.ts";
 import { topSuspended, wakerListener, wakerOf } from "../recovery/waker.ts";
-import type { Services } from "../services.ts";
 import type { OpenedCron } from "./cron.ts";
 import type { StartedKernel } from "./kernel.ts";
 import type { Machine } from "./machine.ts";
 import { openRecovery } from "./open-recovery.ts";
 import type { BootOptions } from "./options.ts";
-import { makePlans, type Plans } from "./plans.ts";
+import { makePlans } from "./plans.ts";
 import type { Records } from "./records.ts";
-
-interface StartedServices extends Plans, Pick<Services, "init" | "recovery" | "waker" | "resumeAnswered"> {
-  close(): Promise<void>;
-}
 
 /** Starts what works beside requests: init.yaml, recovery, the waker and the collection of old runs. */
 export async function startServices(
@@ -30,7 +25,7 @@ export async function startServices(
   planner: SpawnPorts,
   started: StartedKernel,
   cron: OpenedCron,
-): Promise<StartedServices> {
+) {
   const { user, env, settings, logger } = options;
   const { clock, locks, sweep } = machine;
   const { kernel, events } = started;

@@ -10,17 +10,8 @@ import type { MountManager } from "../../kernel/mount-manager.ts";
 import type { Permissions } from "../../kernel/permission/permissions.ts";
 import type { DeviceLease, MountRequest } from "../../kernel/types.ts";
 import { expected } from "../../lib/error-detail.ts";
-import type { Diagnostic } from "../../protocol/methods.ts";
 import { DeviceRegistry } from "../../vfs/namespace.ts";
 import type { Workspace } from "../plan/workspace.ts";
-
-/** The devices and rights that an agent's MCP servers bring to a run. */
-interface AgentMounts {
-  devices: DeviceRegistry;
-  /** Adds the rights that come with the mounts. */
-  granted(rights: Permissions): Permissions;
-  diagnostics: Diagnostic[];
-}
 
 interface AgentMountsPorts {
   mounts: Pick<MountManager, "look" | "services">;
@@ -35,7 +26,7 @@ interface AgentMountsPorts {
 export async function agentMounts(
   agent: Agent,
   { mounts, workspace, settings, env, lease }: AgentMountsPorts,
-): Promise<AgentMounts> {
+) {
   const { project, handle, sources } = workspace;
   const planned = await mcpMounts(
     // Missing servers are listed instead of failing the request.
@@ -64,7 +55,8 @@ export async function agentMounts(
   return {
     devices,
     diagnostics,
-    granted: (rights) =>
+    /** Adds the rights that come with the mounts. */
+    granted: (rights: Permissions): Permissions =>
       placed.reduce((all, request) => {
         const path = mountPath(request);
         return all.withMount(path, mountRules(request, path));

@@ -45,12 +45,6 @@ interface ProjectRef {
   env?: Record<string, string>;
 }
 
-interface TryAsked {
-  provider: string;
-  model: string;
-  entry?: Readonly<Record<string, unknown>>;
-}
-
 interface CatalogPorts {
   workspaces: Workspaces;
   clock: Clock;
@@ -216,7 +210,10 @@ export class ProjectCatalog {
   }
 
   /** Sends one word to a model and returns what came. Fails as a run of it would. */
-  async tryModel(project: ProjectRef, asked: TryAsked): Promise<TriedModelWire> {
+  async tryModel(
+    project: ProjectRef,
+    asked: Required<Pick<ModelsAsked, "provider">> & Pick<ModelsAsked, "entry"> & { model: string },
+  ): Promise<TriedModelWire> {
     return this.#withProviders(project, asked, async (request, devices, workspace) => {
       const { provider, model } = asked;
       const choice = await resolveProvider({ ...request, flags: { provider, model } });

@@ -3,7 +3,7 @@
 import type { Socket } from "node:net";
 import type { UserPaths } from "../../config/environment/paths.ts";
 import type { SuspendCause } from "../../kernel/types.ts";
-import { type Clock, type Timer, withTimeout } from "../../lib/clock.ts";
+import { type Clock, every, type Timer, withTimeout } from "../../lib/clock.ts";
 import type { Logger } from "../../lib/logger.ts";
 import { makeSocketFolder } from "../../protocol/daemon-paths.ts";
 import { Server } from "../server.ts";
@@ -66,11 +66,6 @@ async function acquire(ports: DaemonPorts): Promise<Lock | "already running" | "
 /** Whether the daemon must stay without work: for a schedule, or a run that is to be woken at a time. */
 function isNeeded({ init, recovery, cron, waker }: Services): boolean {
   return [init?.starting, recovery.busy, cron?.busy, waker?.busy].includes(true);
-}
-
-interface StopOptions {
-  cause?: SuspendCause;
-  drainMs?: number;
 }
 
 class Daemon {
@@ -184,7 +179,10 @@ class Daemon {
    * The first call begins the shutdown; a later one with `now` shortens it. A signal does not wait for calls under way:
    * the machine may be going down.
    */
-  #stop(now: boolean, { cause = "stop", drainMs = 0 }: StopOptions = {}): void {
+  #stop(
+    now: boolean,
+    { cause = "stop", drainMs = 0 }: { cause?: SuspendCause; drainMs?: number } = {},
+  ): void {
     const { kernel, recovery } = this.#booted?.system ?? {};
     if (this.#stopping && !now) return;
     this.#stopping = true;
@@ -246,11 +244,11 @@ export class GcHint {
   #served = 0;
   #cpuMs = 0;
   #hasWorked = true;
-  #timer: Timer;
+  readonly #timer: Timer;
 
   constructor(ports: GcHintPorts) {
     this.#ports = { collect: () => void Bun.gc(false), shrink: Bun.shrink, cpuMs: ownCpuMs, ...ports };
-    this.#timer = this.#arm();
+    this.#timer = every(ports.clock, LOOK_MS, () => this.#look());
   }
 
   /** Called when a connection has ended, which often means that a run has ended. */
@@ -261,13 +259,6 @@ export class GcHint {
 
   close(): void {
     this.#timer.cancel();
-  }
-
-  #arm(): Timer {
-    return this.#ports.clock.timer(LOOK_MS, () => {
-      this.#look();
-      this.#timer = this.#arm();
-    });
   }
 
   #look(): void {
@@ -338,13 +329,17 @@ const SAMPLES = 60;
 
 /** Measures how late timers fire: the delay that synchronous work in the server's thread causes. */
 export class LoopDelay {
-  readonly #clock: Clock;
   readonly #samples: number[] = [];
-  #timer: Timer | undefined;
+  readonly #timer: Timer;
 
   constructor(clock: Clock) {
-    this.#clock = clock;
-    this.#arm();
+    let due = clock.monotonic() + EVERY_MS;
+    this.#timer = every(clock, EVERY_MS, () => {
+      const now = clock.monotonic();
+      this.#samples.push(Math.max(0, Math.round((now - due) * 100) / 100));
+      if (this.#samples.length > SAMPLES) this.#samples.shift();
+      due = now + EVERY_MS;
+    });
   }
 
   /** The delays of the last minute, in ms. */
@@ -354,15 +349,6 @@ export class LoopDelay {
   }
 
   close(): void {
-    this.#timer?.cancel();
-  }
-
-  #arm(): void {
-    const due = this.#clock.monotonic() + EVERY_MS;
-    this.#timer = this.#clock.timer(EVERY_MS, () => {
-      this.#samples.push(Math.max(0, Math.round((this.#clock.monotonic() - due) * 100) / 100));
-      if (this.#samples.length > SAMPLES) this.#samples.shift();
-      this.#arm();
-    });
+    this.#timer.cancel();
   }
 }

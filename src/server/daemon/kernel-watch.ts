@@ -1,6 +1,6 @@
 /** Notices the death of other kernels of this user. */
 
-import type { Clock, Timer } from "../../lib/clock.ts";
+import { type Clock, every, type Timer } from "../../lib/clock.ts";
 import type { KernelLocks } from "./kernel-locks.ts";
 
 /** Together with the sweep, less than a second. */
@@ -21,24 +21,17 @@ export class KernelWatch {
   readonly #ports: KernelWatchPorts;
   /** What the last look found. A new kernel makes its file and then locks it, so "new" is looked at again. */
   #seen: Map<string, "alive" | "new" | "dead">;
-  #timer: Timer | undefined;
+  readonly #timer: Timer;
 
   /** Kernels that are dead already are left to the recovery at the start. */
   constructor(ports: KernelWatchPorts) {
     this.#ports = ports;
     this.#seen = new Map(ports.locks.all().map((id) => [id, ports.locks.isAlive(id) ? "alive" : "dead"]));
-    this.#arm();
+    this.#timer = every(ports.clock, LOOK_MS, () => this.#look());
   }
 
   close(): void {
-    this.#timer?.cancel();
-  }
-
-  #arm(): void {
-    this.#timer = this.#ports.clock.timer(LOOK_MS, () => {
-      this.#arm();
-      this.#look();
-    });
+    this.#timer.cancel();
   }
 
   #look(): void {

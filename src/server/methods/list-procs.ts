@@ -46,9 +46,7 @@ async function ofProject(processes: ProcInfo[], request: Request, services: Serv
 }
 
 /** `after` is a PID: they only grow. */
-function page(processes: ProcInfo[], { after = 0, limit, newest, ...request }: Request): ProcInfo[] {
-  const { agent, status, verdict, since_ms, until_ms } = request;
-  const selection = { agent, status, verdict, since_ms, until_ms };
-  const found = processes.filter((info) => info.pid > after && matchesFilter(info, selection));
+function page(processes: ProcInfo[], { after = 0, limit, newest, ...filter }: Request): ProcInfo[] {
+  const found = processes.filter((info) => info.pid > after && matchesFilter(info, filter));
   return newest ? found.slice(-(limit ?? found.length)) : found.slice(0, limit);
 }

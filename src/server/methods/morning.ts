@@ -26,15 +26,6 @@ interface MorningRun
   ended_at_ms: number;
 }
 
-/** Runs that a person has watched: conversations, and runs from a terminal. */
-interface InteractiveRuns {
-  runs: number;
-  failed: number;
-  tokens_used: number;
-  /** null: no price is known. */
-  cost_usd: number | null;
-}
-
 /** What ran in all projects since a time, what waits for the user, and which jobs don't run. */
 export const morning = method({
   payload: () => z.object({ since_ms: z.int().nonnegative() }),
@@ -70,10 +61,7 @@ function shortened({ result, reason, ...row }: LedgerRow): LedgerRow {
 }
 
 /** Ended and suspended runs of agents that neither a job nor another run has started. */
-async function otherRuns(
-  { history, kernel }: Services,
-  since_ms: number,
-): Promise<{ runs: MorningRun[]; interactive: InteractiveRuns }> {
+async function otherRuns({ history, kernel }: Services, since_ms: number) {
   const live = (): readonly ProcInfo[] => kernel.processes.listProcs();
   const { runs } = await (await history()).list({ limit: MAX_LOOKED, newest: true, live });
   const ended = runs.filter(
@@ -93,6 +81,7 @@ async function otherRuns(
       .filter((run) => !watched.includes(run))
       .slice(-MAX_RUNS)
       .map(morningRun),
+    // Runs that a person has watched: conversations, and runs from a terminal.
     interactive: {
       runs: watched.length,
       failed: watched.filter(({ exit_code, suspended }) => !suspended && exit_code !== 0).length,

@@ -29,27 +29,20 @@ interface EnvironmentSources {
   pluginEnv?: Env;
 }
 
-interface RunEnvironment {
-  /** The environment of the tools, without keys. */
-  env: Record<string, string>;
-  /** Values that are redacted. */
-  secrets: string[];
-  pluginKeys: Record<string, string>;
-}
-
 /** Names in the user's file with keys that hold secrets, not addresses or other settings. */
 const SECRET_NAME = /KEY|TOKEN|SECRET|PASS|CREDENTIAL/i;
 
 export function runEnvironment(
   env: Env,
   { providers, devices, userEnv, fetched, pluginEnv = env }: EnvironmentSources,
-): RunEnvironment {
+) {
   const own = devices.secrets ?? [];
   const names = [...keyNames({ providers, devices: devices.namespace }), ...own];
   const more = Object.keys(userEnv).filter((name) => SECRET_NAME.test(name));
   const secrets = providerKeys([env, userEnv], [...names, ...more]);
   return {
     env: environments.of(toolEnvironment(env, names, [...secrets, ...fetched])),
+    /** Values that are redacted. */
     secrets,
     pluginKeys: namedKeys(own, [pluginEnv, userEnv]),
   };

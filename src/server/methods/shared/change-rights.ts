@@ -4,7 +4,7 @@ import { realpathSync, statSync } from "node:fs";
 import { isAbsolute } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../../../plugin/index.ts";
-import { type ProcRef, refOf, Target } from "../../../protocol/fields.ts";
+import { refOf, Target } from "../../../protocol/fields.ts";
 import type { Caller } from "../../connection/connection.ts";
 import type { Services } from "../../services.ts";
 import { findLiveRun, requireLive } from "./find-run.ts";
@@ -31,19 +31,13 @@ type RightsRequest = z.infer<ReturnType<typeof RightsRequest>> & {
   unasked?: boolean;
 };
 
-/** What a run may use after the change: nothing of `denied_tools`, whatever is allowed. */
-interface RightsAnswer extends ProcRef {
-  allowed_tools: string[];
-  denied_tools: string[];
-}
-
 /** Changes what a live run may use. Refused inside a run; a service grants nothing on behalf of one. */
 export async function changeRights(
   request: RightsRequest,
   services: Services,
   caller: Caller,
   how: "grant" | "revoke",
-): Promise<RightsAnswer> {
+) {
   refuseInside(
     caller,
     (unit) =>
@@ -59,6 +53,7 @@ export async function changeRights(
       ? await capabilities.grant(pid, request.tools, undefined, request.folders?.map(realFolder))
       : await capabilities.revoke(pid, request.tools);
   if (how === "grant" && request.unasked) capabilities.allowUnasked(pid, request.tools);
+  // The run may use nothing of `denied_tools`, whatever is allowed.
   return { ...refOf(found.info), allowed_tools: allowed, denied_tools: denied };
 }
 
