@@ -76,10 +76,7 @@ interface CallOrder {
   untilIdRead(toolUseId: string | undefined): Promise<void>;
 }
 
-/**
- * The process's tools as an MCP server (streamable HTTP) on 127.0.0.1, for the one program that knows the token. It has
- * no sessions: each request stands alone.
- */
+/** The process's tools as an MCP server on 127.0.0.1, for the one program that knows the token; without sessions. */
 class ToolEndpoint implements AsyncDisposable {
   readonly token = randomBytes(32).toString("hex");
   readonly #tools: ToolService;

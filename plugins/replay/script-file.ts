@@ -16,10 +16,7 @@ import {
   ScriptItem,
 } from "./script.ts";
 
-/**
- * Reads a script: YAML or JSON with `responses: […]`, or JSONL with one response in each line. A line may also be a
- * step of a recorded run's `steps.jsonl`. Errors name the file and the line.
- */
+/** YAML or JSON with `responses: […]`, or JSONL with a response or a recorded step in each line. */
 export async function readScript(file: string, signal: AbortSignal): Promise<Script> {
   const text = await contentOf(file, signal);
   switch (extname(file)) {

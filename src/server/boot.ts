@@ -238,10 +238,7 @@ function openPlanner(
   };
 }
 
-/**
- * The user's own variables and settings alone count: a run must not choose where it is reported. undefined: nothing is
- * counted, because nothing reads it.
- */
+/** A run must not choose where it is reported, so only the user's own variables and settings count. */
 async function openReporting(
   options: BootOptions,
   machine: Machine,

@@ -395,10 +395,7 @@ export async function planChild(
   return { ...plan, opts: { ...plan.opts, ...inherited, workflow, worktree, ...(stays && { chat: true }) } };
 }
 
-/**
- * What a person is asked for without a rule. The setting counts only where a person is at the terminal; a child has the
- * mode of its parent.
- */
+/** The setting counts only where a person is at the terminal; a child has the mode of its parent. */
 function askModeOf({ request, settings, parent }: Grounds): SpawnOpts["askMode"] {
   const { ask_mode, attended, chat, by_hand } = request;
   if (ask_mode !== undefined) return ask_mode;

@@ -55,10 +55,7 @@ interface RunToCollect extends CollectedLine {
   records: RunStore;
 }
 
-/**
- * Garbage collection: removes ended runs beyond the limits of config.yaml, but never live or suspended runs or runs
- * that they need.
- */
+/** Never removes live or suspended runs, or runs that they need. */
 export class Collector {
   readonly #ports: CollectorPorts;
 

@@ -31,10 +31,7 @@ export function projectOf(dataDir: string): string | null {
   return basename(dataDir) === "data" && basename(parent) === ".rnix" ? dirname(parent) : null;
 }
 
-/**
- * Returns the first link on the path from a project to a file or folder of its data; null when there is none. In a data
- * folder set by RNIX_DATA_DIR, links are allowed.
- */
+/** The first link on the path to a file of a project's data. RNIX_DATA_DIR may lead through links. */
 export function linkIn(dataDir: string, parts: readonly string[], fs: FsPort = realFs): string | null {
   if (projectOf(dataDir) === null) return null;
   const below = parts.map((_, at) => join(dataDir, ...parts.slice(0, at + 1)));

@@ -45,10 +45,7 @@ export class IndexFile {
     return this.#open?.ino === null;
   }
 
-  /**
-   * Calls `use` with the database, which is empty when `db` is new to the caller. If the database turns out to be
-   * damaged or can't be written, calls it again with another one.
-   */
+  /** Calls `use` again with another database, an empty one, if this one is damaged or can't be written. */
   use<T>(use: (db: Database) => T): T {
     try {
       return use(this.#database());

@@ -21,10 +21,7 @@ interface Line {
   ended: boolean;
 }
 
-/**
- * Visits the lines of a file in order until `visit` returns false. `from` is the byte where the first line begins. A
- * missing file has no lines.
- */
+/** Visits lines until `visit` returns false, from the line at byte `from`. A missing file has none. */
 export async function eachLine(
   fs: FsPort,
   path: string,

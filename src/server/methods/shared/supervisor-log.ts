@@ -7,10 +7,7 @@ import type { DamageCollector } from "../../../store/files/damaged-lines.ts";
 import type { Run } from "../../records/recorded-run.ts";
 import { until } from "./stream-events.ts";
 
-/**
- * The log of a supervisor. It has no steps, so its events are logged: the recorded ones, then those of `live`, each
- * once.
- */
+/** It has no steps, so its events are logged: the recorded ones, then those of `live`, each once. */
 export async function* supervisorLog(
   { info, records }: Run,
   live: Channel<SyscallEvent> | undefined,
