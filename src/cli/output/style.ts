@@ -3,34 +3,15 @@
 import type { Io, Output } from "../io.ts";
 
 /** Colours and glyphs for one output: plain text unless it is a terminal. */
-export interface Style {
-  bold(text: string): string;
-  dim(text: string): string;
-  red(text: string): string;
-  green(text: string): string;
-  yellow(text: string): string;
-  cyan(text: string): string;
-  glyph: Glyphs;
+export interface Style extends Record<"bold" | "dim" | "red" | "green" | "yellow" | "cyan", Paint> {
+  glyph: ReturnType<typeof glyphsOf>;
 }
 
-interface Glyphs {
-  ok: string;
-  failed: string;
-  note: string;
-  step: string;
-  tool: string;
-  dot: string;
-  prompt: string;
-  branch: string;
-  lastBranch: string;
-  trunk: string;
-}
+export type Paint = (text: string) => string;
 
 export function styleOf(io: Pick<Io, "env">, output: Pick<Output, "isTTY">): Style {
   const { env } = io;
-  const colour = output.isTTY && !env.NO_COLOR && env.TERM !== "dumb";
-  const paint = (on: number, off: number) => (text: string) =>
-    colour && text !== "" ? `\x1b[${on}m${text}\x1b[${off}m` : text;
+  const paint = painter(output.isTTY && !env.NO_COLOR && env.TERM !== "dumb");
   return {
     bold: paint(1, 22),
     dim: paint(2, 22),
@@ -38,32 +19,27 @@ export function styleOf(io: Pick<Io, "env">, output: Pick<Output, "isTTY">): Sty
     green: paint(32, 39),
     yellow: paint(33, 39),
     cyan: paint(36, 39),
-    glyph: output.isTTY && env.RNIX_ASCII !== "1" ? UNICODE : ASCII,
+    glyph: glyphsOf(output.isTTY && env.RNIX_ASCII !== "1"),
   };
 }
 
-const UNICODE: Glyphs = {
-  ok: "✔",
-  failed: "✖",
-  note: "•",
-  step: "●",
-  tool: "→",
-  dot: " · ",
-  prompt: "❯",
-  branch: "├─ ",
-  lastBranch: "└─ ",
-  trunk: "│  ",
-};
+/** Makes a style of the codes that turn it on and off; without colours the text stays as it is. */
+export function painter(colour: boolean): (on: number, off: number) => Paint {
+  return (on, off) => (text) => (colour && text !== "" ? `\x1b[${on}m${text}\x1b[${off}m` : text);
+}
 
-const ASCII: Glyphs = {
-  ok: "ok",
-  failed: "FAILED",
-  note: "note",
-  step: "*",
-  tool: ">",
-  dot: ", ",
-  prompt: ">",
-  branch: "|- ",
-  lastBranch: "`- ",
-  trunk: "|  ",
-};
+function glyphsOf(unicode: boolean) {
+  const either = (glyph: string, ascii: string): string => (unicode ? glyph : ascii);
+  return {
+    ok: either("✔", "ok"),
+    failed: either("✖", "FAILED"),
+    note: either("•", "note"),
+    step: either("●", "*"),
+    tool: either("→", ">"),
+    dot: either(" · ", ", "),
+    prompt: either("❯", ">"),
+    branch: either("├─ ", "|- "),
+    lastBranch: either("└─ ", "`- "),
+    trunk: either("│  ", "|  "),
+  };
+}
