@@ -11,8 +11,8 @@ import { inertJson } from "../output/pipeline-text.ts";
 import { QuietView } from "../output/quiet-view.ts";
 import type { RunOutput } from "../output/run-output.ts";
 import type { QuestionPrompt } from "../questions/question-prompt.ts";
-import type { Attention } from "../terminal/attention.ts";
 import type { LiveOptions } from "../terminal/live-view.ts";
+import type { Attention } from "../terminal/notify.ts";
 
 /** Whether the terminal can be drawn on. Elsewhere the output is plain lines. */
 function canDraw(io: Io): boolean {
@@ -49,7 +49,7 @@ export class Follower {
       const { Heartbeat } = await import("../output/heartbeat.ts");
       follower.#heartbeat = new Heartbeat(io, (line) => follower.view.say(line));
     }
-    if (io.stderr.isTTY) follower.#attention = new (await import("../terminal/attention.ts")).Attention(io);
+    if (io.stderr.isTTY) follower.#attention = new (await import("../terminal/notify.ts")).Attention(io);
     return follower;
   }
 

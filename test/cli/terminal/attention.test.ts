@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Attention } from "../../../src/cli/terminal/attention.ts";
+import { Attention } from "../../../src/cli/terminal/notify.ts";
 import type { StreamEvent } from "../../../src/protocol/methods.ts";
 import { complete, FakeIo, REF, SPAWNED, step } from "../support.ts";
 
