@@ -236,8 +236,7 @@ export class Chat implements ChatActions {
     const typed = line.take(true);
     const work = async (): Promise<void> => {
       const unread = await session.interrupt();
-      const all = [unread, typed].filter((draft) => draft !== null && draft.shown.trim() !== "");
-      const draft = joined(all.filter((one) => one !== null));
+      const draft = joined([unread, typed].filter((one) => one?.shown.trim())) ?? typed;
       await this.#deliver(this.#composer.message(draft, expanded(draft).trim()), "next_step");
     };
     this.#report(work());

@@ -1,7 +1,7 @@
 /** The messages that were sent and that the model has not read yet. */
 
 import { BoundedMap } from "../../lib/caches.ts";
-import type { ProgressPayload } from "../../protocol/methods.ts";
+import type { ProgressPayload, StreamEvent } from "../../protocol/methods.ts";
 import { firstLines } from "../output/format.ts";
 import { type Draft, joined } from "../terminal/draft.ts";
 
@@ -55,6 +55,8 @@ export class Outbox {
   #entries: Entry[] = [];
   readonly #sent = new BoundedMap<number, Sent>(MAX_REMEMBERED);
   #sending: Promise<unknown> = Promise.resolve();
+  /** Texts whose log entry is still to come: they are shown already. */
+  #shown: string[] = [];
 
   constructor(ports: OutboxPorts) {
     this.#ports = ports;
@@ -89,8 +91,26 @@ export class Outbox {
     }
   }
 
+  /** The events that the view gets for one of the stream: a message is shown as it was typed, when the model reads it. */
+  shown(event: StreamEvent): StreamEvent[] {
+    if (event.type === "progress" && event.payload.event === "message") {
+      const { payload } = event;
+      const text = this.#shownText(payload);
+      this.#take(payload);
+      if (payload.state !== "read") return [event];
+      this.#shown.push(payload.text);
+      const ts = new Date().toISOString();
+      return [event, { type: "log_entry", payload: { ts, step: 0, kind: "inbox", text } }];
+    }
+    if (event.type !== "log_entry" || event.payload.kind !== "inbox") return [event];
+    // The log repeats messages that are shown already.
+    let { text } = event.payload;
+    for (const shown of this.#shown.splice(0)) text = text.replace(shown, () => "");
+    return text.trim() === "" ? [] : [{ ...event, payload: { ...event.payload, text } }];
+  }
+
   /** Takes in what became of a message, also one of another client. */
-  take({ seq, state, text, when }: MessageEvent): void {
+  #take({ seq, state, text, when }: MessageEvent): void {
     const known = this.#entries.find((one) => one.seq === seq) ?? this.#unnumbered(seq, text);
     if (known !== undefined && state !== "queued") this.#remove(known);
     if (known !== undefined || state !== "queued") return;
@@ -100,8 +120,8 @@ export class Outbox {
     this.#ports.changed();
   }
 
-  /** What the user has typed, for the transcript: without the contents of attached files and long pastes. */
-  shownText({ seq, text }: Pick<MessageEvent, "seq" | "text">): string {
+  /** What the user has typed: without the contents of attached files and long pastes. */
+  #shownText({ seq, text }: Pick<MessageEvent, "seq" | "text">): string {
     const shown = this.#sent.get(seq)?.draft.shown.trim() ?? withoutAttachments(text);
     return firstLines(shown.split("\n"), SHOWN_LINES).join("\n");
   }
@@ -127,7 +147,7 @@ export class Outbox {
       this.#entries = this.#entries.filter((one) => one.seq !== seq);
     }
     this.#ports.changed();
-    return taken.length === 0 ? null : joined(taken);
+    return joined(taken);
   }
 
   /**
@@ -137,8 +157,7 @@ export class Outbox {
   async stop(interrupt: () => Promise<{ put_back: readonly number[] }>): Promise<Draft | null> {
     const waiting = await this.takeBack();
     const { put_back } = await interrupt();
-    const drafts = [await this.takeBack(put_back), waiting].filter((draft) => draft !== null);
-    return drafts.length === 0 ? null : joined(drafts);
+    return joined([await this.takeBack(put_back), waiting]);
   }
 
   /**
@@ -152,7 +171,7 @@ export class Outbox {
     const kept = sent.length - left.length;
     this.#entries = [];
     this.#ports.changed();
-    return { unread: left.length === 0 ? null : joined(left.map(({ draft }) => draft)), kept };
+    return { unread: joined(left.map(({ draft }) => draft)), kept };
   }
 
   /** The message that the server is about to answer for. */

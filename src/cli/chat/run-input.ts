@@ -10,7 +10,6 @@ import { lookOf } from "../terminal/look.ts";
 import type { Frame } from "../terminal/screen.ts";
 import { attachedFiles } from "./attached-files.ts";
 import { BelowLine } from "./below.ts";
-import { MessageEvents } from "./message-events.ts";
 import { Outbox, type When } from "./outbox.ts";
 import { ProjectLine } from "./project-line.ts";
 
@@ -30,7 +29,6 @@ export class RunInput {
   readonly #ports: RunInputPorts;
   readonly #line: ProjectLine;
   readonly #outbox: Outbox;
-  readonly #messages: MessageEvents;
   readonly #below: BelowLine;
 
   constructor(ports: RunInputPorts) {
@@ -56,7 +54,6 @@ export class RunInput {
       takeBack: (seq) => this.#request((wire) => wire.request("take_back_message", { uuid, seq })),
       changed: redraw,
     });
-    this.#messages = new MessageEvents(this.#outbox);
     this.#below = new BelowLine(
       {
         line: this.#line,
@@ -77,7 +74,7 @@ export class RunInput {
 
   /** The events that the view gets for one of the stream. */
   take(event: StreamEvent): StreamEvent[] {
-    return this.#messages.take(event);
+    return this.#outbox.shown(event);
   }
 
   paste(text: string): void {

@@ -9,7 +9,6 @@ import { environment } from "../io.ts";
 import type { Draft } from "../terminal/draft.ts";
 import { LiveView } from "../terminal/live-view.ts";
 import type { Followed } from "./link.ts";
-import { MessageEvents } from "./message-events.ts";
 import { PLAN_QUESTION, planQuestion } from "./modes.ts";
 import { Outbox, type Outgoing, type When } from "./outbox.ts";
 import type { ConversationParts } from "./parts.ts";
@@ -49,7 +48,6 @@ export class RunSession {
   #attaching: Promise<void> | null = null;
   #ref: ProcRef | null = null;
   #isOver = false;
-  readonly #messages: MessageEvents;
   readonly #firstSeq = Promise.withResolvers<number>();
   #newestSeq = 0;
   /** When the present turn began; null between turns. */
@@ -82,7 +80,6 @@ export class RunSession {
       takeBack: (seq) => ports.link.request("take_back_message", { ...this.#target(), seq }),
       changed: ports.changed,
     });
-    this.#messages = new MessageEvents(this.outbox);
     // Not waited for where the run begins without a message.
     this.#firstSeq.promise.catch(() => undefined);
     if (begin.kind !== "spawn") this.#ref = { pid: 0, uuid: begin.uuid };
@@ -192,7 +189,7 @@ export class RunSession {
   #event(event: StreamEvent): void {
     if (event.type === "log_entry") this.#isWhole = event.payload.kind === "text";
     if (event.type === "progress") this.#progress(event.payload);
-    for (const shown of this.#messages.take(event)) this.view.show(shown);
+    for (const shown of this.outbox.shown(event)) this.view.show(shown);
     this.#ports.changed();
   }
 

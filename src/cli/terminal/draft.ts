@@ -14,8 +14,10 @@ export function expanded({ shown, pastes }: Draft): string {
   return shown.replace(PASTE_MARKER, (marker, number) => pastes.get(Number(number)) ?? marker);
 }
 
-/** Several drafts as one. Pastes are written out where their numbers would collide. */
-export function joined(drafts: readonly Draft[]): Draft {
+/** Several drafts as one; null where there is none. Pastes are written out where their numbers would collide. */
+export function joined(some: readonly (Draft | null)[]): Draft | null {
+  const drafts = some.filter((draft) => draft !== null);
+  if (drafts.length === 0) return null;
   const withPastes = drafts.filter(({ pastes }) => pastes.size > 0);
   const shown = drafts
     .map((draft) => (withPastes.length > 1 ? expanded(draft) : draft.shown).trim())
