@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { callLine, callText } from "../../src/cli/output/call-text.ts";
 import { styleOf } from "../../src/cli/output/style.ts";
 import { BlockText } from "../../src/cli/transcript/block-text.ts";
-import { callBlock } from "../../src/cli/transcript/call-block.ts";
+import { callBlock } from "../../src/cli/transcript/run-calls.ts";
 import type { LoggedCall } from "../../src/run/live-event.ts";
 import { FakeOutput } from "./support.ts";
 

@@ -14,7 +14,7 @@ import { waitsFor } from "../../src/cli/output/suspension.ts";
 import { syscallLine } from "../../src/cli/output/syscall.ts";
 import { fields, table } from "../../src/cli/output/table.ts";
 import { BlockText } from "../../src/cli/transcript/block-text.ts";
-import { callBlock } from "../../src/cli/transcript/call-block.ts";
+import { callBlock } from "../../src/cli/transcript/run-calls.ts";
 import type { Block, CallBlock } from "../../src/cli/transcript/transcript.ts";
 import { FakeOutput } from "./support.ts";
 

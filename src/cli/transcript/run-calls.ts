@@ -1,7 +1,6 @@
 /** The tool calls of a run that are shown: those that run, and the files that the present answer has read. */
 
 import type { AskClosed, AskUser } from "../../protocol/methods.ts";
-import { callBlock, runningMs } from "./call-block.ts";
 import type { CallBlock, LoggedCall } from "./transcript.ts";
 
 /** Characters kept of the output of a running call. */
@@ -91,4 +90,16 @@ export class RunCalls {
     call.startedMs += now - call.askedMs;
     call.askedMs = null;
   }
+}
+
+/** The block of a tool call, from its log entry. */
+export function callBlock(call: LoggedCall, now: number): CallBlock {
+  const started = Date.parse(call.started_at);
+  const startedMs = Number.isNaN(started) ? now : Math.min(started, now);
+  return { ...call, startedMs, askedMs: null, tail: "", lines: 0 };
+}
+
+/** How long a call has run, without the time it waits for a person. */
+export function runningMs({ startedMs, askedMs }: CallBlock, now: number): number {
+  return Math.max(0, (askedMs ?? now) - startedMs);
 }

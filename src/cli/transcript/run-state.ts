@@ -8,7 +8,6 @@ import type { ProgressPayload, Receipt, StreamEvent } from "../../protocol/metho
 import type { Activity, ChildState } from "../../protocol/stream.ts";
 import { inboxBlocks } from "./inbox-blocks.ts";
 import { RunCalls } from "./run-calls.ts";
-import { RunClock } from "./run-clock.ts";
 import type { CallBlock, Change, ChildRun, LogEntry, LoggedCall, RunHead } from "./transcript.ts";
 
 interface Retry {
@@ -368,4 +367,31 @@ export class RunState {
 
 function note(text: string, tone: "warning" | "quiet"): Change {
   return { type: "block", block: { kind: "note", text, tone } };
+}
+
+/** Running time of a run: it stands still while the run is paused or waits for the user. */
+class RunClock {
+  #ranMs = 0;
+  /** null: it stands still. */
+  #since: number | null;
+
+  constructor(now: number) {
+    this.#since = now;
+  }
+
+  /** The run says how long it has run. */
+  set(ranMs: number, now: number): void {
+    this.#ranMs = ranMs;
+    this.#since = now;
+  }
+
+  move(moves: boolean, now: number): void {
+    if (moves === (this.#since !== null)) return;
+    this.#ranMs = this.elapsedMs(now);
+    this.#since = moves ? now : null;
+  }
+
+  elapsedMs(now: number): number {
+    return this.#ranMs + (this.#since === null ? 0 : Math.max(0, now - this.#since));
+  }
 }

@@ -2,7 +2,7 @@
 
 import { callText } from "../../output/call-text.ts";
 import { formatElapsed, formatSeconds, plural } from "../../output/format.ts";
-import { runningMs } from "../../transcript/call-block.ts";
+import { runningMs } from "../../transcript/run-calls.ts";
 import type { CallBlock } from "../../transcript/transcript.ts";
 import { type BlockSize, cutTo, type Look, plainLines, spinnerAt, wrapTo } from "../look.ts";
 import { diffLines } from "./diff.ts";

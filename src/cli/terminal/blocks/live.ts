@@ -11,7 +11,7 @@ import {
   plural,
   printable,
 } from "../../output/format.ts";
-import { runningMs } from "../../transcript/call-block.ts";
+import { runningMs } from "../../transcript/run-calls.ts";
 import type { RunState } from "../../transcript/run-state.ts";
 import type { CallBlock, ChildRun } from "../../transcript/transcript.ts";
 import { cutTo, type Look, plainLines, spinnerAt, wrapTo } from "../look.ts";
