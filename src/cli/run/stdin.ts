@@ -61,7 +61,7 @@ export async function readAttached(io: Io, o: StdinOptions): Promise<FromStdin> 
   const { kind } = io.stdin;
   if (o["no-stdin"] || kind === "none" || (kind === "tty" && !o.stdin))
     return { text: undefined, notices: [] };
-  const input = await readAll(io, o, async ({ stdin_wait }) => (o.stdin ? null : stdin_wait));
+  const input = await readAll(io, o, ({ stdin_wait }) => (o.stdin ? null : stdin_wait));
   if ("silentMs" in input) {
     const waited = formatDuration(input.silentMs);
     return {
@@ -88,7 +88,7 @@ export async function readIntent(
   if (kind === "none" || o["no-stdin"])
     throw usageError(`${name} is missing: give it as an argument, or "-" and a pipe`);
   if (kind === "tty") io.stderr.write(`type the ${o.what}, and end it with Ctrl-D\n`);
-  const input = await readAll(io, o, async () => (o.asked || o.stdin ? null : INTENT_MS));
+  const input = await readAll(io, o, () => (o.asked || o.stdin ? null : INTENT_MS));
   if ("silentMs" in input) {
     throw new SyscallError(
       "TIMEOUT",
@@ -107,29 +107,49 @@ type Read = { text: string; truncated: boolean } | { silentMs: number };
 
 /**
  * Reads to the end of stdin or to the limit. Fails with TIMEOUT when the run's time is over before, with CANCELLED on a
- * signal. `firstByteMs`: how long a pipe may send nothing.
+ * signal. `firstByteMs`: how long a pipe may send nothing. Settings are read only for a stdin that takes longer than a second.
  */
-async function readAll(
-  io: Io,
-  o: StdinOptions,
-  firstByteMs: (waits: Waits) => Promise<number | null>,
-): Promise<Read> {
-  const waiting = new Waiting(io, o, firstByteMs);
+async function readAll(io: Io, o: StdinOptions, firstByteMs: (waits: Waits) => number | null): Promise<Read> {
   const chunks: Uint8Array[] = [];
   let size = 0;
+  let isOver = false;
+  const over = Promise.withResolvers<{ silentMs: number }>();
+  // There may be no reader left.
+  over.promise.catch(() => undefined);
+  const stops = (["SIGINT", "SIGTERM", "SIGHUP"] as const).map((name) =>
+    io.onSignal(name, () => over.reject(interrupted())),
+  );
+  const after = (ms: number, f: () => void): void => {
+    const timer = io.timer(Math.max(0, ms), f);
+    stops.push(() => timer.cancel());
+  };
+  const slow = async (): Promise<void> => {
+    const isTyped = io.stdin.kind === "tty";
+    if (!o.quiet && !isTyped) io.stderr.write("reading stdin …; --no-stdin to run without it\n");
+    const waits = await waitsOf(io, o);
+    const { timeout } = waits;
+    const silentMs = isTyped ? null : firstByteMs(waits);
+    if (isOver) return;
+    if (timeout !== null) after(timeout - NAMED_AFTER_MS, () => over.reject(tooSlow(timeout)));
+    // Once the first byte has come, silence is part of the input.
+    if (silentMs !== null && size === 0)
+      after(silentMs - NAMED_AFTER_MS, () => size === 0 && over.resolve({ silentMs }));
+  };
+  after(NAMED_AFTER_MS, () => void slow().catch(over.reject));
   let ended = false;
   try {
-    while (size <= STDIN_LIMIT) {
-      const chunk = await Promise.race([io.stdin.read(), waiting.over]);
-      if (chunk !== null && "silentMs" in chunk) return chunk;
-      ended = chunk === null;
-      if (chunk === null) break;
-      chunks.push(chunk);
-      size += chunk.length;
-      waiting.begun();
+    while (size <= STDIN_LIMIT && !ended) {
+      const chunk = await Promise.race([io.stdin.read(), over.promise]);
+      if (chunk === null) ended = true;
+      else if ("silentMs" in chunk) return chunk;
+      else {
+        chunks.push(chunk);
+        size += chunk.length;
+      }
     }
   } finally {
-    waiting.close();
+    isOver = true;
+    for (const stop of stops) stop();
   }
   return {
     text: decode(Buffer.concat(chunks).subarray(0, STDIN_LIMIT), ended),
@@ -137,72 +157,14 @@ async function readAll(
   };
 }
 
-/** The limits of one reading. Settings are read only for a stdin that takes longer than a second. */
-class Waiting {
-  readonly #io: Io;
-  readonly #o: StdinOptions;
-  readonly #over = Promise.withResolvers<{ silentMs: number }>();
-  readonly #timers: { cancel(): void }[] = [];
-  readonly #off: (() => void)[];
-  #begun = false;
-  #closed = false;
+async function waitsOf(io: Io, { timeout: given }: StdinOptions): Promise<Waits> {
+  const { settingValues } = await import("../../server/offline-commands.ts");
+  const { stdin_wait, timeout } = await settingValues({ cwd: io.cwd, env: environment(io) });
+  return { stdin_wait, timeout: given === "unlimited" ? null : (given ?? timeout) };
+}
 
-  constructor(io: Io, o: StdinOptions, firstByteMs: (waits: Waits) => Promise<number | null>) {
-    this.#io = io;
-    this.#o = o;
-    // There may be no reader left.
-    this.#over.promise.catch(() => undefined);
-    const interrupted = new SyscallError(
-      "CANCELLED",
-      "interrupted while stdin was read: nothing was started",
-    );
-    const names = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
-    this.#off = names.map((name) => io.onSignal(name, () => this.#over.reject(interrupted)));
-    this.#after(NAMED_AFTER_MS, () => {
-      this.#slow(firstByteMs).catch((error: unknown) => this.#over.reject(error));
-    });
-  }
-
-  /** Resolves when a silent stdin is to be left; rejects when reading must end. */
-  get over(): Promise<{ silentMs: number }> {
-    return this.#over.promise;
-  }
-
-  /** The first byte has come: from now on silence is part of the input. */
-  begun(): void {
-    this.#begun = true;
-  }
-
-  close(): void {
-    this.#closed = true;
-    for (const timer of this.#timers.splice(0)) timer.cancel();
-    for (const off of this.#off) off();
-  }
-
-  async #slow(firstByteMs: (waits: Waits) => Promise<number | null>): Promise<void> {
-    const isTyped = this.#io.stdin.kind === "tty";
-    if (!this.#o.quiet && !isTyped) this.#io.stderr.write("reading stdin …; --no-stdin to run without it\n");
-    const waits = await this.#waits();
-    const silentMs = isTyped ? null : await firstByteMs(waits);
-    if (this.#closed) return;
-    const { timeout } = waits;
-    if (timeout !== null) this.#after(timeout - NAMED_AFTER_MS, () => this.#over.reject(tooSlow(timeout)));
-    if (silentMs === null || this.#begun) return;
-    this.#after(silentMs - NAMED_AFTER_MS, () => {
-      if (!this.#begun) this.#over.resolve({ silentMs });
-    });
-  }
-
-  async #waits(): Promise<Waits> {
-    const { settingValues } = await import("../../server/offline-commands.ts");
-    const { stdin_wait, timeout } = await settingValues({ cwd: this.#io.cwd, env: environment(this.#io) });
-    const given = this.#o.timeout;
-    return { stdin_wait, timeout: given === "unlimited" ? null : (given ?? timeout) };
-  }
-
-  #after(ms: number, f: () => void): void {
-    this.#timers.push(this.#io.timer(Math.max(0, ms), f));
-  }
+function interrupted(): SyscallError {
+  return new SyscallError("CANCELLED", "interrupted while stdin was read: nothing was started");
 }
 
 function tooSlow(ms: number): SyscallError {
