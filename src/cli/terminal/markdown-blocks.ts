@@ -4,19 +4,19 @@
 export type Piece =
   | { kind: "block"; source: string; gap: boolean; number?: number }
   | { kind: "code"; language: string; gap: boolean }
-  | { kind: "code-line"; text: string }
-  | { kind: "code-end" };
+  | { kind: "code-line"; text: string };
 
 interface Fence {
   mark: string;
   indent: number;
 }
 
+/** An item of a list, or indented code. */
 interface Item {
   lines: string[];
   /** Columns of the marker: lines with this indentation belong to the item. */
   content: number;
-  /** `-`, `*`, `+`, `.` or `)`: another one begins another list. */
+  /** `-`, `*`, `+`, `.` or `)`: another one begins another list; "code" for indented code. */
   type: string;
   /** null for a bullet. */
   number: number | null;
@@ -30,7 +30,6 @@ type Open =
   | { kind: "nothing" }
   | { kind: "fence"; fence: Fence }
   | { kind: "text"; lines: string[]; isParagraph: boolean; gap: boolean }
-  | { kind: "indented"; lines: string[]; blanks: number; gap: boolean }
   | { kind: "item"; item: Item };
 
 /** Blocks with an empty line around them even where the source has none. */
@@ -70,7 +69,6 @@ export class MarkdownBlocks {
     if (this.#line !== "") this.#take(this.#line);
     this.#line = "";
     this.#finish();
-    if (this.#open.kind === "fence") this.#pieces.push({ kind: "code-end" });
     this.#open = { kind: "nothing" };
   }
 
@@ -92,7 +90,6 @@ export class MarkdownBlocks {
     if (this.#open.kind === "fence") this.#code(line, this.#open.fence);
     else if (line.trim() === "") this.#blank();
     else if (this.#open.kind === "item") this.#inItem(line, this.#open.item);
-    else if (this.#open.kind === "indented") this.#inIndented(line, this.#open);
     else if (this.#open.kind === "text" && !interrupts(line, this.#open.isParagraph))
       this.#open.lines.push(line);
     else {
@@ -104,7 +101,6 @@ export class MarkdownBlocks {
   #blank(): void {
     const open = this.#open;
     if (open.kind === "item") open.item.blanks++;
-    else if (open.kind === "indented") open.blanks++;
     else {
       this.#finish();
       this.#blankBefore = true;
@@ -112,10 +108,8 @@ export class MarkdownBlocks {
   }
 
   #code(line: string, fence: Fence): void {
-    if (closes(line, fence)) {
-      this.#pieces.push({ kind: "code-end" });
-      this.#open = { kind: "nothing" };
-    } else this.#pieces.push({ kind: "code-line", text: withoutIndent(line, fence.indent) });
+    if (closes(line, fence)) this.#open = { kind: "nothing" };
+    else this.#pieces.push({ kind: "code-line", text: withoutIndent(line, fence.indent) });
   }
 
   #inItem(line: string, item: Item): void {
@@ -123,11 +117,12 @@ export class MarkdownBlocks {
     if (indent >= item.content) {
       const content = withoutIndent(line, item.content);
       if (item.fence !== null) item.fence = closes(content, item.fence) ? null : item.fence;
-      else item.fence = fenceOf(content)?.fence ?? null;
+      else if (item.type !== CODE) item.fence = fenceOf(content)?.fence ?? null;
       this.#add(line, item);
       return;
     }
-    if (item.fence === null && item.blanks === 0 && !interrupts(line, true) && markerOf(line) === null) {
+    const takesText = item.type !== CODE && item.fence === null && item.blanks === 0;
+    if (takesText && !interrupts(line, true) && markerOf(line) === null) {
       this.#add(line, item);
       return;
     }
@@ -148,17 +143,6 @@ export class MarkdownBlocks {
     item.lines.push(line);
   }
 
-  #inIndented(line: string, open: Extract<Open, { kind: "indented" }>): void {
-    if (indentOf(line) >= 4) {
-      for (; open.blanks > 0; open.blanks--) open.lines.push("");
-      open.lines.push(line);
-      return;
-    }
-    this.#finish();
-    this.#blankBefore = open.blanks > 0;
-    this.#start(line);
-  }
-
   #start(line: string): void {
     const fence = fenceOf(line);
     if (fence !== null) {
@@ -171,7 +155,8 @@ export class MarkdownBlocks {
       const gap = this.#gap("light");
       this.#open = { kind: "item", item: newItem(line, marker, marker.number, gap) };
     } else if (indentOf(line) >= 4) {
-      this.#open = { kind: "indented", lines: [line], blanks: 0, gap: this.#gap("heavy") };
+      const code = { type: CODE, number: null, content: 4 };
+      this.#open = { kind: "item", item: newItem(line, code, null, this.#gap("heavy")) };
     } else if (isHeading(line)) {
       this.#pieces.push({ kind: "block", source: line, gap: this.#gap("heading") });
     } else if (isRule(line)) {
@@ -194,8 +179,7 @@ export class MarkdownBlocks {
       this.#pieces.push({ kind: "block", source, gap, ...(number !== null && { number }) });
       return;
     }
-    const isTable = open.kind === "text" && open.lines.some(isTableRule);
-    if (isTable) this.#before = "heavy";
+    if (open.lines.some(isTableRule)) this.#before = "heavy";
     this.#pieces.push({ kind: "block", source: open.lines.join("\n"), gap: open.gap });
   }
 
@@ -209,10 +193,11 @@ export class MarkdownBlocks {
   }
 }
 
-function newItem(line: string, marker: Marker, number: number | null, gap: boolean): Item {
-  const content = withoutIndent(line, marker.content);
-  const fence = fenceOf(content)?.fence ?? null;
-  return { lines: [line], content: marker.content, type: marker.type, number, gap, fence, blanks: 0 };
+const CODE = "code";
+
+function newItem(line: string, { type, content }: Marker, number: number | null, gap: boolean): Item {
+  const fence = type === CODE ? null : (fenceOf(withoutIndent(line, content))?.fence ?? null);
+  return { lines: [line], content, type, number, gap, fence, blanks: 0 };
 }
 
 interface Marker {
@@ -317,8 +302,7 @@ function withoutFenceStart(line: string): string {
 }
 
 function shortened(open: Open, maxLength: number): Open {
-  if (open.kind === "text" || open.kind === "indented")
-    return { ...open, lines: newest(open.lines, maxLength) };
+  if (open.kind === "text") return { ...open, lines: newest(open.lines, maxLength) };
   if (open.kind !== "item") return open;
   const { item } = open;
   const [first = "", ...rest] = item.lines;

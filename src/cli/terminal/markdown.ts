@@ -21,10 +21,13 @@ export function renderMarkdown(text: string, columns: number, style: TerminalSty
  */
 export class MarkdownStream {
   readonly #blocks = new MarkdownBlocks();
-  readonly #lines: PieceLines;
+  readonly #style: TerminalStyle;
+  /** Of the block of code that is open. */
+  #highlighter: Highlighter;
 
   constructor(style: TerminalStyle) {
-    this.#lines = new PieceLines(style);
+    this.#style = style;
+    this.#highlighter = new Highlighter("", style);
   }
 
   push(text: string): void {
@@ -33,14 +36,16 @@ export class MarkdownStream {
 
   /** The lines that will not change any more and were not returned before. */
   finished(columns: number): string[] {
-    return this.#blocks.take().flatMap((piece) => this.#lines.of(piece, columns));
+    return this.#lines(this.#blocks.take(), columns);
   }
 
   /** The rest, at most `maxRows` lines: the newest. */
   rest(columns: number, maxRows: number): string[] {
-    const lines = this.#lines.copy();
+    const highlighter = this.#highlighter;
+    this.#highlighter = highlighter.copy();
     const pieces = this.#blocks.rest(Math.max(1, maxRows) * (columns + SPARE_COLUMNS));
-    const shown = pieces.flatMap((piece) => lines.of(piece, columns));
+    const shown = this.#lines(pieces, columns);
+    this.#highlighter = highlighter;
     return maxRows > 0 ? shown.slice(-maxRows) : [];
   }
 
@@ -49,36 +54,14 @@ export class MarkdownStream {
     this.#blocks.end();
     return this.finished(columns);
   }
-}
 
-/** The lines of pieces, in order. */
-class PieceLines {
-  readonly #style: TerminalStyle;
-  #highlighter: Highlighter;
-
-  constructor(style: TerminalStyle, highlighter = new Highlighter("", style)) {
-    this.#style = style;
-    this.#highlighter = highlighter;
-  }
-
-  /** A second one in the same state. */
-  copy(): PieceLines {
-    return new PieceLines(this.#style, this.#highlighter.copy());
-  }
-
-  of(piece: Piece, columns: number): string[] {
-    switch (piece.kind) {
-      case "block": {
-        const lines = blockLines(piece.source, columns, this.#style, piece.number);
-        return piece.gap && lines.length > 0 ? ["", ...lines] : lines;
-      }
-      case "code":
-        this.#highlighter = new Highlighter(piece.language, this.#style);
-        return piece.gap ? [""] : [];
-      case "code-line":
-        return codeLines(piece.text, columns, this.#highlighter);
-      case "code-end":
-        return [];
-    }
+  #lines(pieces: readonly Piece[], columns: number): string[] {
+    return pieces.flatMap((piece) => {
+      if (piece.kind === "code-line") return codeLines(piece.text, columns, this.#highlighter);
+      if (piece.kind === "code") this.#highlighter = new Highlighter(piece.language, this.#style);
+      const lines =
+        piece.kind === "block" ? blockLines(piece.source, columns, this.#style, piece.number) : [];
+      return piece.gap && (piece.kind === "code" || lines.length > 0) ? ["", ...lines] : lines;
+    });
   }
 }
