@@ -5,8 +5,7 @@ import { basename, sep } from "node:path";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { openRegular } from "../../lib/regular-file.ts";
 import { formatBytes } from "../output/format.ts";
-import { IMAGE, mentionedFile, mentionedPaths } from "../terminal/completion.ts";
-import { statOrNull } from "../terminal/stat-or-null.ts";
+import { IMAGE, mentionedFile, mentionedPaths, statOrNull } from "../terminal/completion.ts";
 
 /** A larger text is only named: the model reads the parts that it needs. */
 const MAX_TEXT_BYTES = 128 * 1024;

@@ -3,11 +3,10 @@
 import { join } from "node:path";
 import { realClock } from "../../lib/clock.ts";
 import type { Style } from "../output/style.ts";
-import { type CompletableCommand, Completer, mentionedFile } from "../terminal/completion.ts";
+import { type CompletableCommand, Completer, mentionedFile, statOrNull } from "../terminal/completion.ts";
 import { History } from "../terminal/history.ts";
 import { InputLine } from "../terminal/input-line.ts";
 import { ProjectFiles } from "../terminal/project-files.ts";
-import { statOrNull } from "../terminal/stat-or-null.ts";
 
 interface ProjectLineOptions {
   /** Paths are relative to it. */

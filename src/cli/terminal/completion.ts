@@ -1,12 +1,11 @@
 /** What the input line offers while a person types: `/commands` with their descriptions, and `@files`. */
 
-import { readdirSync } from "node:fs";
+import { readdirSync, type Stats, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { fuzzyFind, fuzzyScore } from "./fuzzy.ts";
 import type { ProjectFiles } from "./project-files.ts";
-import { statOrNull } from "./stat-or-null.ts";
 
 const MAX_SUGGESTIONS = 50;
 
@@ -203,4 +202,32 @@ function inFolder(typed: string, cwd: string): string[] {
 function isFolder(entry: { isDirectory(): boolean; isSymbolicLink(): boolean }, path: string): boolean {
   if (!entry.isSymbolicLink()) return entry.isDirectory();
   return statOrNull(path)?.isDirectory() ?? false;
+}
+
+/** The path of a picture that was dropped on the terminal, which writes it quoted, escaped or as a URL. null for any other text. */
+export function droppedImage(text: string, isFile: (path: string) => boolean): string | null {
+  const line = text.trim();
+  if (line.includes("\n") || line.length > 4096) return null;
+  const unquoted = /^(["'])(.*)\1$/.exec(line)?.[2] ?? line.replace(/\\(.)/g, "$1");
+  const path = unquoted.startsWith("file://") ? pathOfUrl(unquoted) : unquoted;
+  return /^(?:\/|~\/)/.test(path) && IMAGE.test(path) && isFile(path) ? path : null;
+}
+
+function pathOfUrl(url: string): string {
+  try {
+    return decodeURIComponent(new URL(url).pathname);
+  } catch {
+    return url;
+  }
+}
+
+/** null where nothing is, and where it can't be reached: a name too long, a path through a file, no access, a loop. */
+export function statOrNull(path: string): Stats | null {
+  if (path.includes("\0")) return null;
+  try {
+    return statSync(path, { throwIfNoEntry: false }) ?? null;
+  } catch (error) {
+    if (errnoOf(error) !== undefined) return null;
+    throw error;
+  }
 }

@@ -4,6 +4,8 @@ import { closeSync, constants, fstatSync, mkdirSync, openSync, renameSync, write
 import { dirname } from "node:path";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { readRegularSync } from "../../lib/regular-file.ts";
+import { oneLine } from "../output/format.ts";
+import type { Suggestions } from "./completion.ts";
 
 /** The newest entries that are kept and offered. */
 const MAX_ENTRIES = 200;
@@ -34,22 +36,12 @@ export class History {
     if (entry === "" || entry.length > MAX_ENTRY_CHARS) return true;
     try {
       mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 });
-      const size = this.#append(`${JSON.stringify(entry)}\n`);
+      const size = writeTo(this.#path, O_APPEND, `${JSON.stringify(entry)}\n`);
       if (size > MAX_BYTES) this.#shorten();
       return true;
     } catch (error) {
       if (errnoOf(error) === undefined) throw error;
       return false;
-    }
-  }
-
-  #append(line: string): number {
-    const fd = openSync(this.#path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0o600);
-    try {
-      writeSync(fd, line);
-      return fstatSync(fd).size;
-    } finally {
-      closeSync(fd);
     }
   }
 
@@ -63,12 +55,7 @@ export class History {
       kept.unshift(`${JSON.stringify(entry)}\n`);
     }
     const temporary = `${this.#path}.${process.pid}.tmp`;
-    const fd = openSync(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600);
-    try {
-      writeSync(fd, kept.join(""));
-    } finally {
-      closeSync(fd);
-    }
+    writeTo(temporary, O_TRUNC, kept.join(""));
     renameSync(temporary, this.#path);
   }
 
@@ -82,6 +69,17 @@ export class History {
   }
 }
 
+/** For the user only, and through no link. Returns the size of the file. */
+function writeTo(path: string, how: number, text: string): number {
+  const fd = openSync(path, O_WRONLY | O_CREAT | O_NOFOLLOW | how, 0o600);
+  try {
+    writeSync(fd, text);
+    return fstatSync(fd).size;
+  } finally {
+    closeSync(fd);
+  }
+}
+
 function entriesIn(text: string): string[] {
   return text.split("\n").flatMap((line) => {
     try {
@@ -91,4 +89,17 @@ function entriesIn(text: string): string[] {
       return [];
     }
   });
+}
+
+/** Columns of a message that are kept of its first lines; the menu cuts them to its width. */
+const LABEL_WIDTH = 500;
+
+/** The entries with all words of `query`, in upper or lower case, the newest first. `entries`: the oldest first. */
+export function searchHistory(entries: readonly string[], query: string): Suggestions {
+  const words = query.toLowerCase().split(/\s+/);
+  const found = new Set(
+    entries.toReversed().filter((entry) => words.every((word) => entry.toLowerCase().includes(word))),
+  );
+  const items = [...found].map((text) => ({ text, label: oneLine(text, LABEL_WIDTH), about: "" }));
+  return { kind: "history", from: 0, items };
 }

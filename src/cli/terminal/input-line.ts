@@ -3,12 +3,10 @@
 import { isKeyRelease, type KeyId, matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import { countLines } from "../../lib/text-tail.ts";
 import type { Style } from "../output/style.ts";
-import { type Completer, fileMention, type Suggestions } from "./completion.ts";
+import { type Completer, droppedImage, fileMention, type Suggestions } from "./completion.ts";
 import { type Draft, expanded, PASTE_MARKER } from "./draft.ts";
-import { droppedImage } from "./dropped-image.ts";
 import { EditorField } from "./editor-field.ts";
-import type { History } from "./history.ts";
-import { searchHistory } from "./history-search.ts";
+import { type History, searchHistory } from "./history.ts";
 import { SuggestionMenu } from "./suggestion-menu.ts";
 
 /** Keys that mean nothing to the text. */

@@ -1,7 +1,8 @@
 /** The files and folders of a project, as the completion of `@file` offers them: without what git ignores. */
 
-import { readdir, stat } from "node:fs/promises";
-import { dirname, join, relative } from "node:path";
+import { existsSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import type { Clock } from "../../lib/clock.ts";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { readRegular } from "../../lib/regular-file.ts";
@@ -16,16 +17,20 @@ const READS_AT_ONCE = 16;
 /** Folders that are never what a user means, ignored or not. */
 const NEVER = new Set([".git", ".hg", ".svn", "node_modules", ".rnix/data"]);
 
-/** The rules of one .gitignore, and how a path of the project is written relative to its folder. */
-interface ScopedRules {
-  rules: IgnoreRules;
-  relative(path: string): string;
+/** One line of a .gitignore. */
+interface Rule {
+  /** Its patterns are relative to this folder, which ends with "/". */
+  folder: string;
+  glob: Bun.Glob;
+  /** `!pattern`: names it again. */
+  isNegated: boolean;
+  folderOnly: boolean;
 }
 
 interface Folder {
-  /** Relative to the project; "" for the project itself. */
+  /** Relative to the project; "" for the project itself, else with "/" at its end. */
   path: string;
-  rules: readonly ScopedRules[];
+  rules: readonly Rule[];
 }
 
 /** Lists a project's files in the background. The list can be used while it grows. */
@@ -82,50 +87,37 @@ export class ProjectFiles {
   }
 
   /** The rules of the folders above, up to the root of the work tree: the project may be a part of it. */
-  async #rulesAbove(): Promise<ScopedRules[]> {
-    const above: ScopedRules[] = [];
-    for (let dir = this.#dir; !(await exists(join(dir, ".git"))); ) {
+  async #rulesAbove(): Promise<Rule[]> {
+    const above: Rule[] = [];
+    for (let dir = this.#dir; !existsSync(join(dir, ".git")); ) {
       if (dirname(dir) === dir) return [];
       dir = dirname(dir);
-      const prefix = `${relative(dir, this.#dir)}/`;
-      above.unshift(...(await rulesIn(dir, (path) => prefix + path)));
+      above.unshift(...(await rulesIn(dir)));
     }
     return above;
   }
 
   async #read(folder: Folder, found: string[]): Promise<Folder[]> {
-    const names = await entriesOf(join(this.#dir, folder.path));
+    const dir = join(this.#dir, folder.path);
+    const names = await entriesOf(dir);
     const isIgnoring = names.some(({ name }) => name === ".gitignore");
-    const own = folder.path === "" ? 0 : folder.path.length + 1;
-    const rules = isIgnoring
-      ? [...folder.rules, ...(await rulesIn(join(this.#dir, folder.path), (path) => path.slice(own)))]
-      : folder.rules;
+    const rules = isIgnoring ? [...folder.rules, ...(await rulesIn(dir))] : folder.rules;
     const below: Folder[] = [];
     for (const { name, isFolder } of names) {
-      const path = folder.path === "" ? name : `${folder.path}/${name}`;
+      const path = folder.path + name;
       if (found.length >= MAX_ENTRIES) break;
-      if (NEVER.has(name) || NEVER.has(path) || isIgnored(path, isFolder, rules)) continue;
+      if (NEVER.has(name) || NEVER.has(path) || isIgnored(join(dir, name), isFolder, rules)) continue;
       found.push(isFolder ? `${path}/` : path);
-      if (isFolder) below.push({ path, rules });
+      if (isFolder) below.push({ path: `${path}/`, rules });
     }
     return below;
   }
 }
 
-function isIgnored(path: string, isFolder: boolean, rules: readonly ScopedRules[]): boolean {
-  for (let at = rules.length - 1; at >= 0; at--) {
-    const scoped = rules[at];
-    if (scoped === undefined) continue;
-    const verdict = scoped.rules.verdict(scoped.relative(path), isFolder);
-    if (verdict !== undefined) return verdict === "ignored";
-  }
-  return false;
-}
-
-async function rulesIn(dir: string, relativePath: ScopedRules["relative"]): Promise<ScopedRules[]> {
+async function rulesIn(dir: string): Promise<Rule[]> {
   try {
     const text = await readRegular(join(dir, ".gitignore"), MAX_IGNORE_BYTES);
-    return [{ rules: new IgnoreRules(text.toString()), relative: relativePath }];
+    return ignoreRules(text.toString(), dir);
   } catch {
     // None, or not readable: then it ignores nothing here.
     return [];
@@ -145,47 +137,25 @@ async function entriesOf(folder: string): Promise<{ name: string; isFolder: bool
   }
 }
 
-async function exists(path: string): Promise<boolean> {
-  try {
-    await stat(path);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-interface Rule {
-  glob: Bun.Glob;
-  /** `!pattern`: names it again. */
-  isNegated: boolean;
-  folderOnly: boolean;
-}
-
 /** Longer lines are no patterns that a person wrote. */
 const MAX_PATTERN = 1000;
 const MAX_RULES = 5000;
 
-/** The rules of a .gitignore. Paths are relative to its folder. */
-export class IgnoreRules {
-  readonly #rules: Rule[];
-
-  constructor(text: string) {
-    this.#rules = text
-      .split("\n")
-      .slice(0, MAX_RULES)
-      .flatMap((line) => ruleOf(line.replace(/\r$/, "")));
-  }
-
-  /** What the last matching rule says; undefined when none matches. */
-  verdict(path: string, isFolder: boolean): "ignored" | "named" | undefined {
-    const rule = this.#rules.findLast(
-      ({ folderOnly, glob }) => (isFolder || !folderOnly) && glob.match(path),
-    );
-    return rule && (rule.isNegated ? "named" : "ignored");
-  }
+/** The rules of the .gitignore in this folder. */
+export function ignoreRules(text: string, dir: string): Rule[] {
+  const lines = text.split("\n").slice(0, MAX_RULES);
+  return lines.flatMap((line) => ruleOf(line.replace(/\r$/, ""), dir.endsWith("/") ? dir : `${dir}/`));
 }
 
-function ruleOf(line: string): Rule[] {
+/** What the last matching rule says. `path`: absolute. */
+export function isIgnored(path: string, isFolder: boolean, rules: readonly Rule[]): boolean {
+  const rule = rules.findLast(
+    ({ folder, glob, folderOnly }) => (isFolder || !folderOnly) && glob.match(path.slice(folder.length)),
+  );
+  return rule !== undefined && !rule.isNegated;
+}
+
+function ruleOf(line: string, folder: string): Rule[] {
   if (line.startsWith("#") || line.length > MAX_PATTERN) return [];
   // Trailing spaces count only after a backslash.
   const trimmed = line.replace(/(?<!\\) +$/, "");
@@ -197,5 +167,6 @@ function ruleOf(line: string): Rule[] {
   if (pattern === "" || /(?<!\\)\[(?!.[^\]]*\])/.test(pattern)) return [];
   // Braces mean nothing to git.
   const literal = pattern.replace(/^\//, "").replace(/[{}]/g, "\\$&");
-  return [{ glob: new Bun.Glob(pattern.includes("/") ? literal : `**/${literal}`), isNegated, folderOnly }];
+  const glob = new Bun.Glob(pattern.includes("/") ? literal : `**/${literal}`);
+  return [{ folder, glob, isNegated, folderOnly }];
 }

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { Completer, mentionedPaths } from "../../../src/cli/terminal/completion.ts";
 import { fuzzyFind } from "../../../src/cli/terminal/fuzzy.ts";
 import { History } from "../../../src/cli/terminal/history.ts";
-import { IgnoreRules, ProjectFiles } from "../../../src/cli/terminal/project-files.ts";
+import { ignoreRules, isIgnored, ProjectFiles } from "../../../src/cli/terminal/project-files.ts";
 import { realClock } from "../../../src/lib/clock.ts";
 
 const root = mkdtempSync(join(tmpdir(), "completion-"));
@@ -105,16 +105,16 @@ describe("patterns of .gitignore", () => {
     const ignored = new Set(
       git(["check-ignore", "--no-index", "-z", "--stdin"], asked.join("\0")).split("\0"),
     );
-    const rules = new IgnoreRules(PATTERNS.join("\n"));
-    const isIgnored = (path: string) => {
+    const rules = ignoreRules(PATTERNS.join("\n"), "/p");
+    const isLeftOut = (path: string) => {
       const parts = path.replace(/\/$/, "").split("/");
       // A file below an ignored folder is ignored, too: git reports it, and the list never enters the folder.
       return parts.some((_, at) => {
         const isLast = at === parts.length - 1;
-        return rules.verdict(parts.slice(0, at + 1).join("/"), !isLast || path.endsWith("/")) === "ignored";
+        return isIgnored(`/p/${parts.slice(0, at + 1).join("/")}`, !isLast || path.endsWith("/"), rules);
       });
     };
-    expect(asked.filter(isIgnored)).toEqual(asked.filter((path) => ignored.has(path)));
+    expect(asked.filter(isLeftOut)).toEqual(asked.filter((path) => ignored.has(path)));
   });
 });
 
