@@ -49,12 +49,9 @@ export function Compare({ followed, run, other = run.origin_uuid ?? undefined }:
           <table>
             <thead>
               <tr>
-                <th>Run</th>
-                <th>Steps</th>
-                <th>Tokens</th>
-                <th>Cost</th>
-                <th>Time</th>
-                <th>End</th>
+                {["Run", "Steps", "Tokens", "Cost", "Time", "End"].map((title) => (
+                  <th key={title}>{title}</th>
+                ))}
               </tr>
             </thead>
             <tbody>

@@ -3,25 +3,20 @@
 import { useSignal } from "@preact/signals";
 import type { UndoReport } from "../protocol/methods.ts";
 import { act } from "./page-api.ts";
-import { useRead } from "./page-read.ts";
+import { useAttempt, useRead } from "./page-read.ts";
 import { Text } from "./text-block.tsx";
 
 export function Files({ uuid }: { uuid: string }) {
   const { found, problem, again } = useRead("diff", { uuid, patch: true });
   const report = useSignal<UndoReport | null>(null);
-  const refused = useSignal("");
-  const undo = (more: { redo?: true; dry_run?: true; files?: string[] }): void => {
-    refused.value = "";
-    act("undo", { uuid, ...more }).then(
-      (answer) => {
+  const { problem: refused, attempt } = useAttempt();
+  const undo = (more: { redo?: true; dry_run?: true; files?: string[] }): void =>
+    attempt(
+      act("undo", { uuid, ...more }).then((answer) => {
         report.value = answer;
         again();
-      },
-      (error: Error) => {
-        refused.value = error.message;
-      },
+      }),
     );
-  };
   const patches = new Map((found?.patch ?? "").split(/^(?=diff --git )/m).map((one) => [pathOf(one), one]));
   const planned = report.value?.dry_run ? report.value : null;
   return (

@@ -23,11 +23,7 @@ const groups = computed(() => {
 
 export function Now() {
   useEffect(() => {
-    void read("list_all_procs", {
-      all_projects: true,
-      newest: true,
-      limit: ENDED,
-    }).then(({ processes }) => {
+    void read("list_all_procs", { all_projects: true, newest: true, limit: ENDED }).then(({ processes }) => {
       ended.value = processes.filter(({ ended_at_ms }) => ended_at_ms !== null).toReversed();
     });
   }, [left.value]);

@@ -4,6 +4,7 @@ import { useComputed, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { PageAnswer } from "../server/dashboard/page-methods.ts";
 import { read } from "./page-api.ts";
+import { useAttempt } from "./page-read.ts";
 import { Rows } from "./rows.tsx";
 import { Select } from "./select.tsx";
 import { Text } from "./text-block.tsx";
@@ -26,21 +27,16 @@ export function Trace({ uuid }: { uuid: string }) {
   const failed = useSignal(false);
   const slow = useSignal(0);
   const opened = useSignal<Numbered | null>(null);
-  const problem = useSignal("");
+  const { problem, attempt } = useAttempt();
   const more = (): void => {
     const after = next.value ?? 0;
-    read("list_events", { uuid, after, limit: PAGE }).then(
-      (page) => {
+    attempt(
+      read("list_events", { uuid, after, limit: PAGE }).then((page) => {
         const at = all.value.length;
-        const found = page.events.map((event, i) => ({
-          ...event,
-          at: at + i,
-          text: JSON.stringify(event.args),
-        }));
+        const found = page.events.map((one, i) => ({ ...one, at: at + i, text: JSON.stringify(one.args) }));
         all.value = [...all.value, ...found];
         next.value = page.events.length < PAGE ? null : page.next;
-      },
-      (error: Error) => (problem.value = error.message),
+      }),
     );
   };
   useEffect(more, [uuid]);
