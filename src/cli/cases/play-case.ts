@@ -7,9 +7,8 @@ import { join } from "node:path";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Difference, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import { environment, type Io, type Session } from "../io.ts";
-import { endDifferences } from "../replay/end-differences.ts";
 import { scriptHead } from "../replay/script-head.ts";
-import { scriptRequest } from "../replay/script-request.ts";
+import { endDifferences, scriptRequest } from "../replay/script-run.ts";
 import { type CaseFolder, fileDifferences, layOut } from "./case-folder.ts";
 
 /** The running time of a case whose script sets no limit. */

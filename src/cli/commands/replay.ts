@@ -9,12 +9,10 @@ import { type Io, type Output, withSession, withWire } from "../io.ts";
 import { plural } from "../output/format.ts";
 import { print } from "../output/print.ts";
 import { isTarget, lastRun, target } from "../processes/target.ts";
-import { endDifferences } from "../replay/end-differences.ts";
-import { exportScript } from "../replay/export.ts";
-import { LARGEST_SCRIPT } from "../replay/largest-script.ts";
+import { exportScript, LARGEST_SCRIPT } from "../replay/export.ts";
 import { KINDS, type Report, reportText, unplayedText } from "../replay/report.ts";
 import type { ScriptRun } from "../replay/script-head.ts";
-import { scriptRequest } from "../replay/script-request.ts";
+import { endDifferences, scriptRequest } from "../replay/script-run.ts";
 import { runAgent } from "../run/run.ts";
 
 const FLAGS = {

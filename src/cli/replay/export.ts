@@ -16,6 +16,9 @@ interface Recording {
   unplayed: number;
 }
 
+/** Maximum bytes of a script; the driver has the same limit (plugins/replay/script-file.ts). */
+export const LARGEST_SCRIPT = 16 * 1024 ** 2;
+
 const PAGE = 100;
 
 /** The written file: its number of answers and its size. */

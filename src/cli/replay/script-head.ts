@@ -6,7 +6,7 @@ import { readText } from "../../config/files/file.ts";
 import { parseYaml } from "../../config/files/yaml.ts";
 import { usageError } from "../exit.ts";
 import type { Io } from "../io.ts";
-import { LARGEST_SCRIPT } from "./largest-script.ts";
+import { LARGEST_SCRIPT } from "./export.ts";
 
 const Limit = z.union([z.number().int().positive(), z.literal("unlimited")]);
 const Text = z.union([z.string().min(1), z.array(z.string().min(1)).min(1)]);

@@ -50,24 +50,15 @@ export class Reports {
   /** A file that can't be written is named on stderr. */
   async #write(run: ReportedRun): Promise<void> {
     const { summary, junit, "code-quality": quality } = this.#files;
-    const [{ problemsOf }, { summaryMarkdown }] = await Promise.all([
-      import("./problems.ts"),
-      import("./summary.ts"),
-    ]);
+    const [{ problemsOf }, { summaryMarkdown }, { annotations, checkReport, codeQuality }] =
+      await Promise.all([import("./problems.ts"), import("./summary.ts"), import("./formats.ts")]);
     const problems = problemsOf(run.receipt, run.cwd);
     const markdown = summaryMarkdown(run);
     if (summary !== undefined && summary.path !== this.#step?.path) await this.#try(summary, markdown);
     if (this.#step) await this.#try(this.#step, markdown, "append");
-    if (junit !== undefined) {
-      const { checkReport } = await import("./check-report.ts");
-      await this.#try(junit, checkReport(run.intent, run.receipt));
-    }
-    if (quality !== undefined) {
-      const { codeQuality } = await import("./code-quality.ts");
-      await this.#try(quality, codeQuality(problems));
-    }
+    if (junit !== undefined) await this.#try(junit, checkReport(run.intent, run.receipt));
+    if (quality !== undefined) await this.#try(quality, codeQuality(problems));
     if (!isGitHub(this.#io)) return;
-    const { annotations } = await import("./github.ts");
     for (const line of annotations(run.receipt, problems, run.resumeFlags)) command(this.#io, line);
   }
 

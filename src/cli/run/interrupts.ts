@@ -5,6 +5,7 @@ import { messageOf } from "../../lib/error-detail.ts";
 import { SIGINT } from "../../lib/signals.ts";
 import { SyscallError } from "../../plugin/errors.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
+import type { Payload } from "../../server/methods/method-table.ts";
 import type { Io, Session } from "../io.ts";
 
 /** How long the command waits for a killed run to end. */
@@ -135,29 +136,24 @@ export class Interrupts {
     if (this.#inCi) {
       this.#timer = this.#io.timer(CI_HURRY_MS, () => {
         // The first request reports how the suspension went.
-        this.#request(ref, { now: true }).catch(() => undefined);
+        this.#request("suspend", { ...ref, now: true }).catch(() => undefined);
       });
     }
-    await this.#request(ref, {});
-  }
-
-  /** On a separate connection, because the run's stream occupies the other one. */
-  async #request(ref: ProcRef, o: { now?: true }): Promise<void> {
-    const wire = await this.#session.connect();
-    try {
-      await wire.request("suspend", { ...ref, ...o });
-    } finally {
-      wire.close();
-    }
+    await this.#request("suspend", ref);
   }
 
   async #kill(ref: ProcRef): Promise<void> {
     this.#say("killing the run; interrupt again to stop waiting for it");
     this.#timer?.cancel();
     this.#timer = this.#io.timer(PATIENCE_MS, () => this.#giveUp());
+    await this.#request("signal_tree", { ...ref, signal: SIGINT });
+  }
+
+  /** On a separate connection, because the run's stream occupies the other one. */
+  async #request<M extends "suspend" | "signal_tree">(method: M, payload: Payload<M>): Promise<void> {
     const wire = await this.#session.connect();
     try {
-      await wire.request("signal_tree", { ...ref, signal: SIGINT });
+      await wire.request(method, payload);
     } finally {
       wire.close();
     }

@@ -1,13 +1,33 @@
-/** Compares the end of a run with the `outcome` of its script: verdict, answer, calls, and files that must be absent. */
+/** A run that plays a script: its request, and how its end differs from the `outcome` of the script. */
 
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
-import type { Difference, Receipt } from "../../protocol/methods.ts";
-import type { Wire } from "../io.ts";
+import type { Difference, Receipt, SpawnRequest } from "../../protocol/methods.ts";
+import { absolutePath } from "../files/paths.ts";
+import type { Io, Wire } from "../io.ts";
 import { outcomeDifferences } from "./report.ts";
-import type { ExpectedEnd } from "./script-head.ts";
+import type { ExpectedEnd, ScriptRun } from "./script-head.ts";
 
-/** `folder`: where the run's tools were executed. */
+/** The request for a run that plays a script in the folder `cwd`, with the options of the script's head. */
+export function scriptRequest(
+  io: Io,
+  script: ScriptRun,
+  { cwd, trust }: { cwd: string; trust: boolean },
+): SpawnRequest {
+  const { file, checks, check_attempts = 1, folders, limits } = script;
+  const { intent, agent, input, system_prompt, allow, deny, output_schema } = script;
+  return {
+    ...limits,
+    ...{ intent, agent, input, system_prompt, allow, deny, output_schema },
+    ...{ provider: "replay", model: file, max_cost: "unlimited", cwd },
+    add: folders?.map((path) => absolutePath(io, "folders", path)),
+    check: checks,
+    check_attempts,
+    trust: trust || undefined,
+  };
+}
+
+/** Verdict, answer, calls, and files that must be absent. `folder`: where the run's tools were executed. */
 export async function endDifferences(
   wire: Pick<Wire, "request">,
   expected: ExpectedEnd | undefined,
