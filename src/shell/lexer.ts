@@ -360,7 +360,7 @@ export class Lexer {
   }
 }
 
-function plainWord(text: string, quoted = false): Word {
+export function plainWord(text: string, quoted = false): Word {
   const parts = text !== "" || quoted ? [{ text, quoted }] : [];
   return { text, dynamic: false, splits: false, form: text, parts };
 }

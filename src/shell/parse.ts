@@ -1,7 +1,7 @@
 /** Parses the text of an agent shell script into jobs, pipelines and commands. */
 
 import { SyscallError } from "../plugin/errors.ts";
-import { Lexer, NotUnderstood, type Word } from "./lexer.ts";
+import { Lexer, NotUnderstood, plainWord, type Word } from "./lexer.ts";
 
 const MAX_SOURCE = 512 * 1024;
 /** Substitutions in substitutions. */
@@ -189,13 +189,7 @@ class Parser {
   }
 }
 
-const ONE: Word = {
-  text: "1",
-  dynamic: false,
-  splits: false,
-  form: "1",
-  parts: [{ text: "1", quoted: false }],
-};
+const ONE = plainWord("1");
 
 function isEmpty({ assigns, words, redirects }: Stage): boolean {
   return assigns.length === 0 && words.length === 0 && redirects.length === 0;

@@ -86,28 +86,21 @@ const FRESH: SessionState = {
   exited: false,
 };
 
+interface Script {
+  name: string;
+  args: readonly string[];
+  env: Readonly<Record<string, string>>;
+  pid: number;
+}
+
 /** One script with its arguments. */
 export class Shell {
   readonly #host: ShellHost;
-  readonly #name: string;
-  readonly #args: readonly string[];
-  readonly #env: Readonly<Record<string, string>>;
-  readonly #pid: number;
+  readonly #script: Script;
 
-  constructor(
-    host: ShellHost,
-    {
-      name,
-      args,
-      env,
-      pid,
-    }: { name: string; args: readonly string[]; env: Readonly<Record<string, string>>; pid: number },
-  ) {
+  constructor(host: ShellHost, script: Script) {
     this.#host = host;
-    this.#name = name;
-    this.#args = args;
-    this.#env = env;
-    this.#pid = pid;
+    this.#script = script;
   }
 
   /** Runs the script to the end of its last job; returns its exit code and what the next line of a session begins with. */
@@ -350,17 +343,18 @@ export class Shell {
   }
 
   #scope(state: State, id: string, streams: Streams): Scope {
+    const { name: script, args, env, pid } = this.#script;
     let count = 0;
     return {
-      args: this.#args,
+      args,
       parameter: (name) => {
-        if (/^\d+$/.test(name)) return name === "0" ? this.#name : this.#args[Number(name) - 1];
+        if (/^\d+$/.test(name)) return name === "0" ? script : args[Number(name) - 1];
         if (name === "?") return String(state.status);
-        if (name === "#") return String(this.#args.length);
-        if (name === "@" || name === "*") return this.#args.join(" ");
-        if (name === "$") return String(this.#pid);
+        if (name === "#") return String(args.length);
+        if (name === "@" || name === "*") return args.join(" ");
+        if (name === "$") return String(pid);
         if (name === "!") return state.jobs.length > 0 ? `%${state.jobs.length}` : undefined;
-        return state.variables.get(name) ?? this.#env[name];
+        return state.variables.get(name) ?? env[name];
       },
       substitute: async (commands) => {
         const printed = new Collected();
