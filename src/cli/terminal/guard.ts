@@ -70,20 +70,17 @@ export class TerminalGuard {
   };
 
   #listen(): void {
-    const on = (name: NodeJS.Signals, f: () => void): void => {
-      process.on(name, f);
-      this.#listeners.push(() => process.off(name, f));
+    const events: NodeJS.EventEmitter = process;
+    const on = (name: string, f: (reason: unknown) => void): void => {
+      events.on(name, f);
+      this.#listeners.push(() => events.off(name, f));
     };
     for (const name of ENDING) on(name, () => this.#ending(name));
     on("SIGTSTP", this.#stop);
     on("SIGCONT", () => this.#continued());
-    const onEvent = (name: string, f: (reason: unknown) => void): void => {
-      process.on(name, f);
-      this.#listeners.push(() => process.off(name, f));
-    };
-    onEvent("exit", () => this.#restore());
-    onEvent("uncaughtExceptionMonitor", () => this.#restore());
-    onEvent("unhandledRejection", (reason) => {
+    on("exit", () => this.#restore());
+    on("uncaughtExceptionMonitor", () => this.#restore());
+    on("unhandledRejection", (reason) => {
       this.#restore();
       // As without a handler.
       if (process.listenerCount("unhandledRejection") === 1) throw reason;

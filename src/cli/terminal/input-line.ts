@@ -192,7 +192,7 @@ export class InputLine {
   #menuKey(data: string, menu: SuggestionMenu): KeyOutcome | undefined {
     if (isOneOf(data, ["up", "ctrl+p"])) menu.move(-1);
     else if (isOneOf(data, ["down", "ctrl+n"])) menu.move(1);
-    else if (menu.kind === "history" && matchesKey(data, "ctrl+r")) menu.move(1);
+    else if (menu.found.kind === "history" && matchesKey(data, "ctrl+r")) menu.move(1);
     else if (matchesKey(data, "escape")) this.#dismiss();
     else if (matchesKey(data, "tab")) this.#accept(menu);
     else if (matchesKey(data, "enter")) return this.#enter(menu);
@@ -203,30 +203,31 @@ export class InputLine {
 
   /** Enter takes the selected suggestion, and sends what is complete. */
   #enter(menu: SuggestionMenu): KeyOutcome {
-    const typed = this.#beforeCursor().slice(menu.from);
+    const typed = this.#beforeCursor().slice(menu.found.from);
     const item = menu.selected;
     const isStale = menu.state !== this.#stateNow();
-    const isWhole = menu.kind !== "history" && menu.items.some(({ text }) => text.trim() === typed);
+    const isWhole =
+      menu.found.kind !== "history" && menu.found.items.some(({ text }) => text.trim() === typed);
     // Behind "/agent " and before any letter, no value is meant yet.
-    const isUnmeant = menu.kind === "argument" && typed === "" && !menu.isMoved;
+    const isUnmeant = menu.found.kind === "argument" && typed === "" && !menu.isMoved;
     if (item === undefined || isStale || isWhole || isUnmeant) {
       this.#menu = null;
       return "submit";
     }
     this.#accept(menu);
-    if (menu.kind === "file" || menu.kind === "history" || item.needsMore) return "used";
+    if (menu.found.kind === "file" || menu.found.kind === "history" || item.needsMore) return "used";
     return "submit";
   }
 
   #accept(menu: SuggestionMenu): void {
     const item = menu.selected;
     if (item === undefined || menu.state !== this.#stateNow()) return;
-    if (menu.kind === "history") {
+    if (menu.found.kind === "history") {
       this.setText(item.text);
       this.#dismiss();
       return;
     }
-    const typed = this.#beforeCursor().length - menu.from;
+    const typed = this.#beforeCursor().length - menu.found.from;
     for (let i = 0; i < typed; i++) this.#field.handleInput("\x7f");
     this.#field.insertTextAtCursor(item.text);
     this.#menu = null;
@@ -269,7 +270,8 @@ export class InputLine {
     }
     const asked = new AbortController();
     this.#asked = asked;
-    const isSame = this.#menu !== null && this.#menu.kind !== "command" && before.length > this.#menu.from;
+    const isSame =
+      this.#menu !== null && this.#menu.found.kind !== "command" && before.length > this.#menu.found.from;
     if (!isSame) this.#menu = null;
     completer.soon(before, isFirst, asked.signal).then(
       (found) => {

@@ -11,7 +11,6 @@ import { RunState } from "../transcript/run-state.ts";
 import type { Change } from "../transcript/transcript.ts";
 import { endLines, resumeLine } from "./blocks/end.ts";
 import { liveLines } from "./blocks/live.ts";
-import { CommittedOutput } from "./committed-output.ts";
 import { Keyboard } from "./keyboard.ts";
 import { type Look, lookOf } from "./look.ts";
 import { QuestionPanel } from "./questions/question-panel.ts";
@@ -74,7 +73,7 @@ export class LiveView implements RunOutput, InputSlot {
   #resumeLine = "";
 
   constructor(io: Io, screen: RunScreen, o: LiveOptions) {
-    this.io = { ...io, stderr: new CommittedOutput(io.stderr, (text) => this.say(text)) };
+    this.io = { ...io, stderr: this.#above(io.stderr) };
     this.#stderr = io.stderr;
     this.#screen = screen;
     this.#o = o;
@@ -86,6 +85,22 @@ export class LiveView implements RunOutput, InputSlot {
     screen.show((size) => this.#frame(size));
     screen.title(this.#title());
     this.#tick();
+  }
+
+  /** stderr while the view is open: its lines go above the live region. */
+  #above(output: Output): Output {
+    return {
+      isTTY: true,
+      get columns() {
+        return output.columns;
+      },
+      get closed() {
+        return output.closed;
+      },
+      write: (text) => this.say(text.replace(/\n$/, "")),
+      writeBytes: (bytes) => output.writeBytes(bytes),
+      drained: () => output.drained(),
+    };
   }
 
   get slot(): InputSlot {

@@ -9,35 +9,35 @@ import type { Suggestion, Suggestions } from "./completion.ts";
 const ROWS = 7;
 
 export class SuggestionMenu {
-  readonly kind: Suggestions["kind"];
-  /** Where the typed part begins, in the line; it ends at the cursor. */
-  readonly from: number;
-  readonly items: readonly Suggestion[];
+  readonly found: Suggestions;
   /** The text and the cursor that it is an answer to. */
   readonly state: string;
   #selected = 0;
   /** The user has moved to an item. */
   isMoved = false;
 
-  /** `items` is not empty. */
-  constructor({ kind, from, items }: Suggestions, state: string) {
-    this.kind = kind;
-    this.from = from;
-    this.items = items;
+  /** `found` has items. */
+  constructor(found: Suggestions, state: string) {
+    this.found = found;
     this.state = state;
   }
 
   get selected(): Suggestion | undefined {
-    return this.items[this.#selected];
+    return this.found.items[this.#selected];
   }
 
   move(by: number): void {
     this.isMoved = true;
-    this.#selected = (this.#selected + this.items.length + by) % this.items.length;
+    const { length } = this.found.items;
+    this.#selected = (this.#selected + length + by) % length;
   }
 
   lines(columns: number, style: Style): string[] {
-    const items = this.items.map(({ text, label, about }) => ({ value: text, label, description: about }));
+    const items = this.found.items.map(({ text, label, about }) => ({
+      value: text,
+      label,
+      description: about,
+    }));
     const theme = {
       selectedPrefix: plain,
       // The library knows one arrow.

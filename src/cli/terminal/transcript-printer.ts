@@ -37,9 +37,9 @@ export class TranscriptPrinter {
   add(change: Exclude<Change, { type: "block" }> | { type: "block"; block: Part }): void {
     switch (change.type) {
       case "answer":
-        this.#answer ??= new AnswerText(change.text, this.#look);
-        this.#answer.push(change.text);
-        this.#printAnswer(this.#answer, this.#answer.finished(this.#screen.columns));
+        this.#answer ??= answerText(change.text, this.#look);
+        this.#answer.stream.push(change.text);
+        this.#printAnswer(this.#answer, this.#answer.stream.finished(this.#screen.columns));
         break;
       case "answer_end":
         this.endAnswer();
@@ -81,12 +81,12 @@ export class TranscriptPrinter {
   endAnswer(): void {
     const answer = this.#answer;
     this.#answer = null;
-    if (answer !== null) this.#printAnswer(answer, answer.end(this.#screen.columns));
+    if (answer !== null) this.#printAnswer(answer, answer.stream.end(this.#screen.columns));
   }
 
   /** The end of the answer that is not printed yet, at most `most` lines. */
   answerRest(columns: number, most: number): string[] {
-    return this.#answer?.rest(columns, most) ?? [];
+    return this.#answer?.stream.rest(columns, most) ?? [];
   }
 
   /** Shows the last part in full, and all parts from then on; or in short again. */
@@ -134,36 +134,16 @@ export class TranscriptPrinter {
 /** The beginning of a JSON document: as Markdown it would lose characters. */
 const JSON_BEGIN = /^\s*(\{|\[\s*[[{"\d-])/;
 
-class AnswerText {
+/** An answer that arrives, as JSON or as Markdown. */
+interface AnswerText {
+  stream: MarkdownStream;
   /** Whether lines of it stand above the live region. */
-  isCommitted = false;
-  readonly #stream: MarkdownStream;
-  readonly #isJson: boolean;
+  isCommitted: boolean;
+}
 
-  /** `beginning` decides how the text is shown; push it too. */
-  constructor(beginning: string, look: Look) {
-    this.#stream = new MarkdownStream(look);
-    this.#isJson = JSON_BEGIN.test(beginning);
-    if (this.#isJson) this.#stream.push("```json\n");
-  }
-
-  push(text: string): void {
-    this.#stream.push(text);
-  }
-
-  /** The lines that will not change any more and were not returned before. */
-  finished(columns: number): string[] {
-    return this.#stream.finished(columns);
-  }
-
-  /** The unfinished rest, at most `maxRows` lines. */
-  rest(columns: number, maxRows: number): string[] {
-    return this.#stream.rest(columns, maxRows);
-  }
-
-  /** Ends the text. Returns the lines that were not returned before. */
-  end(columns: number): string[] {
-    if (this.#isJson) this.#stream.push("\n```");
-    return this.#stream.end(columns);
-  }
+/** `beginning` decides how the text is shown. */
+function answerText(beginning: string, look: Look): AnswerText {
+  const stream = new MarkdownStream(look);
+  if (JSON_BEGIN.test(beginning)) stream.push("```json\n");
+  return { stream, isCommitted: false };
 }

@@ -2,6 +2,7 @@
 
 import { callText } from "../../output/call-text.ts";
 import { formatElapsed, formatSeconds, oneLine, plural } from "../../output/format.ts";
+import type { Paint } from "../../output/style.ts";
 import type { Block, CallBlock, RunHead } from "../../transcript/transcript.ts";
 import { type BlockSize, cutTo, type Look, plainLines, wrapTo } from "../look.ts";
 import { callLines, hasMore } from "./call.ts";
@@ -10,12 +11,12 @@ import { childLine } from "./child.ts";
 type Shown = Exclude<Block, { kind: "end" }>;
 
 export function blockLines(block: Shown, size: BlockSize, look: Look): string[] {
-  const { columns, full = false } = size;
+  const { columns } = size;
   switch (block.kind) {
     case "head":
       return headLines(block.run, columns, look);
     case "thought":
-      return thoughtLines(block, { columns, full }, look);
+      return thoughtLines(block, size, look);
     case "call":
       return callLines(block.call, size, look);
     case "agent":
@@ -23,15 +24,10 @@ export function blockLines(block: Shown, size: BlockSize, look: Look): string[] 
     case "reads":
       return readLines(block.calls, size, look);
     case "message":
-      return messageLines(block, { columns, full }, look);
+      return messageLines(block, size, look);
     case "note": {
-      const paint = block.tone === "warning" ? look.yellow : look.dim;
-      return textLines(
-        block.text,
-        { columns, full, mark: paint(block.tone === "warning" ? "!" : look.mark.bar) },
-        paint,
-        look,
-      );
+      const [paint, mark] = block.tone === "warning" ? [look.yellow, "!"] : [look.dim, look.mark.bar];
+      return textLines(block.text, paint(mark), size, paint, look);
     }
   }
 }
@@ -73,7 +69,7 @@ function headLines(run: RunHead, columns: number, look: Look): string[] {
 
 function thoughtLines(
   { text, ms }: Extract<Block, { kind: "thought" }>,
-  { columns, full }: { columns: number; full: boolean },
+  { columns, full }: BlockSize,
   look: Look,
 ): string[] {
   const time = ms === null ? "thought" : `thought for ${ms < 1000 ? formatElapsed(ms) : formatSeconds(ms)}`;
@@ -105,14 +101,12 @@ function readLines(calls: readonly CallBlock[], size: BlockSize, look: Look): st
 
 function messageLines(
   { from, text }: Extract<Block, { kind: "message" }>,
-  { columns, full }: { columns: number; full: boolean },
+  size: BlockSize,
   look: Look,
 ): string[] {
-  if (from === "system")
-    return textLines(text, { columns, full, mark: look.dim(look.mark.bar) }, look.dim, look);
-  const mark = look.cyan(look.mark.message);
+  if (from === "system") return textLines(text, look.dim(look.mark.bar), size, look.dim, look);
   const shown = from === "user" ? text : `from process ${from}: ${text}`;
-  return textLines(shown, { columns, full, mark }, look.bold, look);
+  return textLines(shown, look.cyan(look.mark.message), size, look.bold, look);
 }
 
 /** Lines of a message or note that are shown unless all are asked for. */
@@ -120,8 +114,9 @@ const TEXT_LINES = 6;
 
 function textLines(
   text: string,
-  { columns, full, mark }: { columns: number; full: boolean; mark: string },
-  paint: (line: string) => string,
+  mark: string,
+  { columns, full }: BlockSize,
+  paint: Paint,
   look: Look,
 ): string[] {
   const lines = plainLines(text).flatMap((line) => wrapTo(line, columns - 2));
