@@ -9,7 +9,6 @@ import type { Link } from "./link.ts";
 import type { ConversationNames } from "./names.ts";
 import type { Choice } from "./picker.ts";
 
-/** The options of a new conversation's run. */
 export type ChatOptions = Omit<SpawnRequest, "intent">;
 
 /** A run that the next message continues. */

@@ -35,7 +35,6 @@ export class Aside {
     this.#ports = ports;
   }
 
-  /** `uuid`: the conversation. */
   async ask(uuid: string): Promise<void> {
     const { link, options } = this.#ports;
     try {
@@ -74,7 +73,6 @@ export class Aside {
     return this.#block(columns, answer.slice(-SHOWN_LINES));
   }
 
-  /** Ends it without an answer. */
   async close(): Promise<void> {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -106,7 +104,6 @@ export class Aside {
   }
 }
 
-/** The end of a conversation as text. */
 async function transcript(link: Link, uuid: string): Promise<string> {
   const parts: string[] = [];
   let chars = 0;

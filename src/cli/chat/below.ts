@@ -6,7 +6,6 @@ import { cutTo, type Look } from "../terminal/look.ts";
 import type { Frame } from "../terminal/screen.ts";
 import type { WaitingMessage } from "./outbox.ts";
 
-/** Maximum waiting messages that are shown. */
 const MAX_WAITING = 4;
 
 interface BelowParts {
@@ -14,7 +13,6 @@ interface BelowParts {
   /** Shown in the place of the input line. */
   list?(columns: number): string[] | null;
   waiting(): readonly WaitingMessage[];
-  /** The sub-agents, as lines. */
   agents?(columns: number): string[];
   /** The answer to an aside, while it is asked. */
   aside?(columns: number): string[];
@@ -22,7 +20,6 @@ interface BelowParts {
   mode?(): string;
   /** One line at the bottom, behind the mode. */
   hint(): string;
-  /** What an empty line shows. */
   placeholder?(): string;
 }
 

@@ -103,7 +103,6 @@ export class Chat implements ChatActions {
     return [...this.#commands, ...files, ...this.#mcp.commands];
   }
 
-  /** The run that is visible. */
   get front(): RunSession | null {
     return this.conversation.front;
   }
@@ -242,7 +241,6 @@ export class Chat implements ChatActions {
     this.#report(work());
   }
 
-  /** Takes waiting messages back into the line. */
   takeBack(): boolean {
     const outbox = this.front?.outbox;
     if (outbox === undefined || outbox.waiting.length === 0) return false;

@@ -26,7 +26,6 @@ export class Composer {
     this.#p = parts;
   }
 
-  /** The commands that are prompts. */
   get prompts(): PromptCommand[] {
     return findPromptCommands(this.#p.folders);
   }

@@ -8,7 +8,6 @@ import { target } from "../processes/target.ts";
 import type { ChatActions, PastRun } from "./actions.ts";
 import { withoutAttachments } from "./outbox.ts";
 
-/** Conversations offered by /resume. */
 const MAX_RESUMABLE = 200;
 const INTENT_WIDTH = 200;
 /** Columns of a beginning that several have. */

@@ -39,7 +39,6 @@ export class Conversation {
     return this.#session;
   }
 
-  /** A sub-agent that is watched. */
   get watched(): RunSession | null {
     return this.#watched;
   }
@@ -150,7 +149,6 @@ export class Conversation {
     return true;
   }
 
-  /** Prints lines above the live region. */
   commit(lines: readonly string[]): void {
     (this.#stage.front ?? this.#lobby).commit(lines);
   }

@@ -7,7 +7,6 @@ import { type ConnectOptions, environment, type Io, type Session, type Wire } fr
 import { isLostConnection, withReconnects } from "../run/follow.ts";
 import type { LogEntry } from "../transcript/transcript.ts";
 
-/** The methods that follow a run. */
 type FollowMethod = "spawn" | "resume" | "attach";
 type RunStream = AsyncIterable<StreamEvent> & { readonly answer: ProcRef; close(): void };
 type Reconnect = (after?: number) => Promise<RunStream | null>;
@@ -82,7 +81,6 @@ export class Link {
     return stream.answer;
   }
 
-  /** The recorded log of a run, entry by entry. */
   async log(uuid: string, take: (entry: LogEntry) => void): Promise<void> {
     const stream = await (await this.#connect()).open("attach_log", { uuid, follow: false });
     for await (const event of stream) if (event.type === "log_entry") take(event.payload);
@@ -130,7 +128,6 @@ export class Link {
   }
 }
 
-/** Reads the events of one run. */
 class Following {
   readonly #on: FollowHandlers;
   readonly #reconnect: Reconnect;
@@ -146,7 +143,6 @@ class Following {
     });
   }
 
-  /** Ends the following. The run is not affected. */
   close(): void {
     this.#isClosed = true;
     this.#stream.close();

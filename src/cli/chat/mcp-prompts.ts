@@ -8,7 +8,6 @@ import type { CompletableCommand } from "../terminal/completion.ts";
 import type { Link } from "./link.ts";
 import { wordsOf } from "./prompt-commands.ts";
 
-/** Columns kept of a prompt's description. */
 const ABOUT_WIDTH = 200;
 
 const Prompts = z.array(

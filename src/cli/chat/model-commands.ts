@@ -8,7 +8,6 @@ import { formatCount, oneLine } from "../output/format.ts";
 import type { ChatActions } from "./actions.ts";
 import { YES_NO } from "./picker.ts";
 
-/** Columns kept of an agent's description. */
 const ABOUT_WIDTH = 200;
 
 export async function model(chat: ChatActions, args: string): Promise<void> {

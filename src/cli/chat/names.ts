@@ -13,7 +13,6 @@ const Line = z.object({ uuid: z.string(), name: z.string() });
 export class ConversationNames {
   readonly #path: string;
 
-  /** `dataDir`: the user's. */
   constructor(dataDir: string, projectId: string) {
     this.#path = join(dataDir, "names", `${projectId}.jsonl`);
   }

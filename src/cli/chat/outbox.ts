@@ -14,9 +14,7 @@ export interface WaitingMessage {
   when: When;
 }
 
-/** A message for the model. */
 export interface Outgoing {
-  /** As it was typed. */
   draft: Draft;
   /** What the model gets. */
   text: string;

@@ -24,13 +24,10 @@ export interface TerminalParts {
 
 export interface ConversationParts extends TerminalParts {
   link: Link;
-  /** Stops the model or the command. */
   stop(): void;
   print(text: string): void;
   /** The user has answered the question about a plan. */
   planAnswered(answer: AskAnswer): Promise<void>;
-  /** Prints the end of a past conversation. */
   showPast(uuid: string): Promise<void>;
-  /** Prints why something did not work. */
   report(work: Promise<unknown>): void;
 }

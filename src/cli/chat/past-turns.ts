@@ -20,7 +20,6 @@ interface Turn {
   answer: string;
 }
 
-/** Collects the turns of a log. */
 export class PastTurns {
   #turns: Turn[] = [];
   #count = 0;

@@ -9,14 +9,11 @@ import { InputLine } from "../terminal/input-line.ts";
 import { ProjectFiles } from "../terminal/project-files.ts";
 
 interface ProjectLineOptions {
-  /** Paths are relative to it. */
   cwd: string;
-  /** The user's data folder. */
   dataDir: string;
   projectId: string;
   style: Style;
   commands(): CompletableCommand[];
-  /** The terminal's height. */
   rows(): number;
   redraw(): void;
 }

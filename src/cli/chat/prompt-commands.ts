@@ -45,7 +45,6 @@ export function findPromptCommands({ project, configDir, home }: CommandFolders)
   return [...found.values()];
 }
 
-/** A prompt with its arguments in it. */
 interface ExpandedPrompt {
   text: string;
   /** Why a part of the file has no effect here. */

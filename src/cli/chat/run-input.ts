@@ -18,10 +18,8 @@ interface RunInputPorts {
   uuid: string;
   /** A connection for one request. */
   connect(): Promise<Wire>;
-  /** The terminal's height. */
   rows(): number;
   redraw(): void;
-  /** Prints a line above. */
   say(line: string): void;
 }
 

@@ -16,7 +16,6 @@ interface ListOptions {
   answer?: unknown;
 }
 
-/** Prints a list as a table or as JSON. */
 export function printCatalog<Row>(
   io: Io,
   rows: readonly Row[],

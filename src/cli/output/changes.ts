@@ -20,7 +20,6 @@ export function patchText(patch: string, style: Style): string {
     .join("\n");
 }
 
-/** Colours one line of a patch. */
 export function patchLine(line: string, style: Style): string {
   if (/^(?:\+\+\+|---|diff|index) /.test(line)) return style.bold(line);
   if (line.startsWith("@@")) return style.cyan(line);

@@ -6,7 +6,6 @@ import { formatElapsed, oneLine } from "./format.ts";
 
 /** A CI service ends a step that prints nothing for some minutes. */
 const SILENCE_MS = 60_000;
-/** Columns of the activity. */
 const WIDTH = 100;
 
 /** Says, once a minute, what a run does that prints nothing else. */
@@ -23,7 +22,6 @@ export class Heartbeat {
     this.#now = now;
   }
 
-  /** Called with each event of the run. */
   seen(event: StreamEvent): void {
     if (event.type === "progress" && event.payload.event === "activity")
       this.#activity = event.payload.activity;

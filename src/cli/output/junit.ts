@@ -9,7 +9,6 @@ export interface JunitCase {
   problem: { kind: "failure" | "error"; message: string; text: string } | null;
 }
 
-/** The whole document. */
 export function junitXml(suite: string, cases: readonly JunitCase[]): string {
   const counts = ["failure", "error"].map((kind) => cases.filter((one) => one.problem?.kind === kind).length);
   const seconds = (ms: number): string => (ms / 1000).toFixed(3);

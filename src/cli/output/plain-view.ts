@@ -9,7 +9,6 @@ import type { Block, Change, Retry } from "../transcript/transcript.ts";
 import { formatElapsed, printable } from "./format.ts";
 import { QuietView } from "./quiet-view.ts";
 
-/** Columns of a call that is asked about. */
 const ASKED_WIDTH = 160;
 
 /**

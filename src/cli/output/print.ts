@@ -16,7 +16,6 @@ export function print(
   return EXIT.ok;
 }
 
-/** A value as JSON in several lines. */
 export function jsonText(value: unknown): string {
   return `${inertJson(value, 2)}\n`;
 }

@@ -9,7 +9,6 @@ export type SendAnswer = (requestId: string, answers: AskAnswer[]) => Promise<vo
 
 /** The place of an input line in a view. */
 export interface InputSlot {
-  /** The terminal's height. */
   readonly rows: number;
   /** Drawn below the status line. */
   below: { frame: View; foot?(columns: number): string[] } | null;
@@ -25,12 +24,10 @@ export interface InputSlot {
   redraw(): void;
 }
 
-/** What shows a run while a command follows it. */
 export interface RunOutput {
   show(event: StreamEvent): void;
   /** Prints a line for the user on stderr, also with -q. */
   say(line: string): void;
-  /** Prints notices about the run on stderr. */
   notice(text: string): void;
   /** Prints a notice at once, also with -q. */
   warn(notice: string): void;

@@ -23,7 +23,6 @@ export interface Column<Row> {
 const GAP = "  ";
 const MIN_FLEXIBLE = 8;
 
-/** A column with its cells, one for each row. */
 interface Cells {
   title: string;
   texts: string[];

@@ -14,7 +14,6 @@ const HELD_MS = 1_000;
 
 interface QuestionPromptPorts {
   send: SendAnswer;
-  /** Prints a line. */
   say(line: string): void;
   /** How long the first question of a request takes no line after it was shown. */
   heldMs?: number;

@@ -21,9 +21,7 @@ export interface Report {
   /** The recorded run's UUID, or the script's file. */
   recorded: string;
   differences: Difference[];
-  /** Recorded steps that were not played. */
   unplayed_steps: number;
-  /** The receipt of the new run. */
   replayed: Receipt;
 }
 

@@ -7,7 +7,6 @@ import { innerPath } from "../../lib/inner-path.ts";
 import type { Receipt } from "../../protocol/methods.ts";
 import { printable } from "../output/format.ts";
 
-/** One place in the project. */
 export interface Problem {
   /** Relative to the folder of the run, with "/". */
   path: string;

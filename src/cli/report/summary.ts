@@ -6,7 +6,6 @@ import { EXIT } from "../exit.ts";
 import { formatCost, formatCount, formatElapsed, plural, printable } from "../output/format.ts";
 import { resumeCommand, suspendedLine } from "../output/suspension.ts";
 
-/** What the summary shows beside the receipt. */
 interface SummaryFacts {
   intent: string;
   receipt: Receipt;

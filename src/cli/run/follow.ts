@@ -25,7 +25,6 @@ export type OutputMode = (typeof OUTPUTS)[number];
 
 type ViewOptions = LiveOptions & { quiet: boolean; resumeFlags?: readonly string[] };
 
-/** Prints one run in the requested output form. */
 export class Follower {
   readonly #io: Io;
   readonly #mode: OutputMode;

@@ -48,7 +48,6 @@ export interface Given {
   input: string | undefined;
   /** A part of the input is text of others: whose. */
   input_origin?: string;
-  /** Notices about the input. */
   notices: string[] | undefined;
   /** A user is at the terminal. */
   attended: true | undefined;

@@ -13,13 +13,11 @@ export const NAMED_AFTER_MS = 1000;
 /** How long an intent may take to begin, if neither "-" nor --stdin asks for stdin. */
 export const INTENT_MS = 5 * 60_000;
 
-/** The flags of a command that reads stdin. */
 export const STDIN_FLAGS = {
   stdin: bool("wait for stdin without the limit stdin_wait, and read it to its end"),
   "no-stdin": bool("never read stdin"),
 };
 
-/** What stdin gave. */
 export interface FromStdin {
   /** undefined: nothing. */
   text: string | undefined;

@@ -28,7 +28,6 @@ export interface Suggestions {
   items: Suggestion[];
 }
 
-/** A command that can be completed. */
 export interface CompletableCommand {
   /** Without the slash. A name that ends in ":" is the beginning of names, which `values` completes. */
   name: string;
@@ -42,7 +41,6 @@ export interface CompletableCommand {
 interface CompletionSources {
   commands(): readonly CompletableCommand[];
   files: Pick<ProjectFiles, "entries" | "complete"> | null;
-  /** Relative paths start here. */
   cwd: string;
 }
 

@@ -9,7 +9,6 @@ export interface Draft {
   pastes: ReadonlyMap<number, string>;
 }
 
-/** The whole text of a draft. */
 export function expanded({ shown, pastes }: Draft): string {
   return shown.replace(PASTE_MARKER, (marker, number) => pastes.get(Number(number)) ?? marker);
 }

@@ -63,7 +63,6 @@ export class FrameWriter {
   /** Rows that still show what was there before a commit. */
   #stale = 0;
 
-  /** Draws what differs from `before`. */
   region(before: readonly string[], lines: readonly string[]): void {
     const old = Math.max(before.length, this.#stale);
     let wrapping = true;

@@ -6,7 +6,6 @@ import type { Terminal } from "../io.ts";
 interface Guarded {
   /** Undoes the changes. Returns what is to be written. Called at most once before the next `renew`. */
   restore(): string;
-  /** Makes the changes again. */
   renew(): void;
 }
 

@@ -146,7 +146,6 @@ export class Highlighter {
     this.#grammar = grammarOf(NAMES.get(name) ?? name);
   }
 
-  /** A second one in the same state. */
   copy(): Highlighter {
     const copy = new Highlighter(this.#language, this.#style);
     copy.#inside = this.#inside;

@@ -7,7 +7,6 @@ import { readRegularSync } from "../../lib/regular-file.ts";
 import { oneLine } from "../output/format.ts";
 import type { Suggestions } from "./completion.ts";
 
-/** The newest entries that are kept and offered. */
 const MAX_ENTRIES = 200;
 /** Longer texts, such as pasted files, are sent and not kept. */
 const MAX_ENTRY_CHARS = 20_000;

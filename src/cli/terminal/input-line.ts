@@ -16,14 +16,12 @@ const UNUSED: readonly KeyId[] = [
 ];
 /** The library shows a paste of more lines as a marker. */
 const MARKER_LINES = 10;
-/** Columns of the prompt before the text. */
 const PROMPT_WIDTH = 2;
 const SEARCH_KEYS = "  past messages: ctrl-r older, enter takes it, esc ends";
 const NOTHING_FOUND = "  no past message has these words";
 
 interface InputOptions {
   style: Style;
-  /** The terminal's height. */
   rows(): number;
   redraw(): void;
   completer: Completer;
@@ -101,7 +99,6 @@ export class InputLine {
     return draft;
   }
 
-  /** Replaces the text. */
   put(draft: Draft): void {
     this.#reset();
     this.#insert(draft);

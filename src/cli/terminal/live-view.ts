@@ -18,9 +18,7 @@ import { ReadingPace } from "./reading-pace.ts";
 import { type Frame, Screen } from "./screen.ts";
 import { TranscriptPrinter } from "./transcript-printer.ts";
 
-/** The spinner's frames, and the clocks. */
 const FRAME_MS = 100;
-/** Columns of the intent in the terminal's title. */
 const TITLE_WIDTH = 60;
 
 export interface LiveOptions {
@@ -164,7 +162,6 @@ export class LiveView implements RunOutput, InputSlot {
     return isTaken;
   }
 
-  /** The same for a pasted text. */
   questionPaste(text: string): boolean {
     const isTaken = this.#asks?.paste(text) ?? false;
     if (isTaken) this.#screen.redraw();

@@ -10,7 +10,6 @@ export interface Look extends TerminalStyle {
   cwd: string;
 }
 
-/** What a block needs to become lines. */
 export interface BlockSize {
   columns: number;
   /** Results and reasoning in full, as Ctrl+O shows them. */

@@ -64,7 +64,6 @@ export class MarkdownBlocks {
     return pieces;
   }
 
-  /** Ends the text. */
   end(): void {
     if (this.#line !== "") this.#take(this.#line);
     this.#line = "";

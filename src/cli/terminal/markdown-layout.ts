@@ -24,7 +24,6 @@ export function blockLines(source: string, columns: number, style: TerminalStyle
   return new Layout(style, number).blocks(childrenOf(root), columns, 0);
 }
 
-/** One line of a block of code. */
 export function codeLines(line: string, columns: number, highlighter: Highlighter): string[] {
   const indent = /^\s*/.exec(line)?.[0].length ?? 0;
   const width = Math.max(1, columns - CODE_INDENT.length);

@@ -8,7 +8,6 @@ import { oneLine } from "../output/format.ts";
 
 const BELL = "\x07";
 const ESC = "\x1b";
-/** Maximum columns of a notification's text. */
 const TEXT_WIDTH = 120;
 /** No setting is read for a shorter wait: the user is still there. */
 const SHORT_MS = 1000;
@@ -33,7 +32,6 @@ export class Attention {
     this.#since = now();
   }
 
-  /** Called with each event of the run. */
   async seen(event: StreamEvent): Promise<void> {
     if (event.type === "progress" && event.payload.event === "spawn") this.#intent = event.payload.intent;
     if (event.type === "complete") await this.#get(endOf(event.payload));

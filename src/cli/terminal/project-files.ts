@@ -12,7 +12,6 @@ const MAX_ENTRIES = 100_000;
 /** An older list is read again at the next question, while the old one is used. */
 const FRESH_MS = 5000;
 const MAX_IGNORE_BYTES = 1024 ** 2;
-/** Folders read at the same time. */
 const READS_AT_ONCE = 16;
 /** Folders that are never what a user means, ignored or not. */
 const NEVER = new Set([".git", ".hg", ".svn", "node_modules", ".rnix/data"]);
@@ -59,7 +58,6 @@ export class ProjectFiles {
     return this.#listing ?? Promise.resolve();
   }
 
-  /** Resolves when the list is complete. */
   refresh(): Promise<void> {
     this.#listing ??= this.#list().finally(() => {
       this.#listing = undefined;
@@ -68,7 +66,6 @@ export class ProjectFiles {
     return this.#listing;
   }
 
-  /** Ends a list under way. */
   close(): void {
     this.#isClosed = true;
   }

@@ -80,7 +80,6 @@ export class ReadingPace {
   }
 }
 
-/** Fails when reading fails. */
 async function readAhead(events: AsyncIterable<StreamEvent>, to: Channel<StreamEvent>): Promise<void> {
   try {
     for await (const event of events) to.push(event);

@@ -5,7 +5,6 @@ import { cut } from "../output/format.ts";
 import type { Style } from "../output/style.ts";
 import type { Suggestion, Suggestions } from "./completion.ts";
 
-/** Rows of suggestions that are visible at once. */
 const ROWS = 7;
 
 export class SuggestionMenu {
@@ -13,7 +12,6 @@ export class SuggestionMenu {
   /** The text and the cursor that it is an answer to. */
   readonly state: string;
   #selected = 0;
-  /** The user has moved to an item. */
   isMoved = false;
 
   /** `found` has items. */

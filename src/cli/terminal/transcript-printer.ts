@@ -24,7 +24,6 @@ export class TranscriptPrinter {
     this.#look = look;
   }
 
-  /** Parts are shown in full. */
   get isFull(): boolean {
     return this.#isFull;
   }

@@ -2,7 +2,6 @@
 
 const PRINTABLE_ASCII = /^[ -~]*$/;
 
-/** Columns that a styled line takes. */
 export function widthOf(line: string): number {
   return PRINTABLE_ASCII.test(line) ? line.length : Bun.stringWidth(line);
 }

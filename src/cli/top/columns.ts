@@ -31,7 +31,6 @@ const GAP = "  ";
 /** Left of a row: whether it is chosen. */
 const MARK = 2;
 
-/** The line of the titles. */
 export function titleLine(columns: number): string {
   return line(columns, ({ title }) => title, "INTENT", "DOING");
 }

@@ -2,7 +2,6 @@
 
 import type { ListedAsk, ProcChanges, ProviderQueue, ShownProc } from "../../protocol/methods.ts";
 
-/** A run as the stream and the lists have it. */
 export interface TopRun extends ShownProc {
   elapsed_ms: number;
   elapsed_at_ms?: number;
@@ -43,7 +42,6 @@ export class Now {
     this.#merge();
   }
 
-  /** The ended runs were read. */
   get hasEnded(): boolean {
     return this.#ended.length > 0;
   }

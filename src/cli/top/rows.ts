@@ -77,7 +77,6 @@ export function titleOf({ workflow, intent }: TopRun): string {
   return workflow?.label ?? intent;
 }
 
-/** Each run for itself. */
 function flat(runs: ReadonlyMap<string, TopRun>): ReadonlyMap<string, TopRun> {
   return new Map(Array.from(runs, ([uuid, run]) => [uuid, { ...run, parent_uuid: null }]));
 }

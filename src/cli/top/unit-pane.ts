@@ -39,7 +39,6 @@ export class UnitPane {
     this.read();
   }
 
-  /** Reads the output of the chosen unit again. */
   read(): void {
     const id = this.chosen?.id;
     if (id === undefined || this.#isReading) return;

@@ -24,7 +24,6 @@ export class RunCalls {
     this.#groups = groups;
   }
 
-  /** Another step begins. */
   stepped(): void {
     this.#order.clear();
   }
@@ -92,7 +91,6 @@ export class RunCalls {
   }
 }
 
-/** The block of a tool call, from its log entry. */
 export function callBlock(call: LoggedCall, now: number): CallBlock {
   const started = Date.parse(call.started_at);
   const startedMs = Number.isNaN(started) ? now : Math.min(started, now);

@@ -39,7 +39,6 @@ export class RunState {
   retry: Retry | null = null;
   /** The reasoning that the model is sending; null between two of them. */
   thought: { text: string; sinceMs: number } | null = null;
-  /** Whether the model is sending text. */
   isAnswering = false;
   readonly children = new Map<string, ChildRun>();
   /** Live background units, by id. */
@@ -125,7 +124,6 @@ export class RunState {
     return [...this.#settle(now), note(text, "warning")];
   }
 
-  /** Ends the step: another one begins. */
   endStep(now: number): Change[] {
     const done = this.#settle(now);
     this.#calls.stepped();

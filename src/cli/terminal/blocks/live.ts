@@ -21,7 +21,6 @@ import { childLine, childTree } from "./child.ts";
 
 interface LiveSize {
   columns: number;
-  /** Maximum lines. */
   rows: number;
   now: number;
   full: boolean;

@@ -11,7 +11,6 @@ export interface Outcome {
   failure: string | null;
   /** Quiet facts for the call's own line: "120 lines", "+2 -1". */
   facts: string[];
-  /** Text that is shown below the line. */
   lines: string[];
   diff: DiffLine[] | null;
   /** Which end of the lines is shown when they are too many. */

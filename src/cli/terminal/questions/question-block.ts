@@ -8,7 +8,6 @@ import { choiceText, Question } from "../../questions/question.ts";
 import { askedLines, askerText, wholeLines, whyLines } from "../../questions/question-text.ts";
 import { cutTo, type Look, wrapTo } from "../look.ts";
 
-/** What the person has chosen and typed so far. */
 export interface QuestionState {
   /** Answers to the questions before the current one. */
   given: readonly AskAnswer[];
@@ -174,7 +173,6 @@ function moved(ask: AskUser, state: QuestionState, by: number): QuestionResult {
   return { state: { ...state, selected: (state.selected + by + count) % count, typed: null } };
 }
 
-/** To the question before. */
 function back(ask: AskUser, { given }: QuestionState): QuestionResult {
   return given.length === 0 ? null : { state: freshQuestion(ask, given.slice(0, -1)) };
 }

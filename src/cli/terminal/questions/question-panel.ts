@@ -31,7 +31,6 @@ interface QuestionPanelPorts {
   send: SendAnswer;
   /** Wall time in ms. */
   now(): number;
-  /** Prints a line above. */
   say(line: string): void;
   /** The person wants to say something else instead. */
   interrupt(): void;
@@ -39,7 +38,6 @@ interface QuestionPanelPorts {
   escLeaves?: true;
   /** The input line holds text: Enter sends it, and answers no question. */
   holdsText(): boolean;
-  /** Gives a key to the input line. */
   type(key: string): void;
 }
 
@@ -70,7 +68,6 @@ export class QuestionPanel {
     this.#shown = this.#fresh();
   }
 
-  /** Questions that wait for the person. */
   get size(): number {
     return this.#queue.length;
   }
@@ -109,7 +106,6 @@ export class QuestionPanel {
     return this.#take((ask, state) => (this.#isForLine(data) ? null : questionKey(ask, state, data)), data);
   }
 
-  /** The same for a pasted text. */
   paste(text: string): boolean {
     return this.#take((ask, state) => (this.#isForLine(text) ? null : questionPaste(ask, state, text)), text);
   }
