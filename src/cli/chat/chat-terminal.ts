@@ -172,10 +172,7 @@ class ChatTerminal {
 
   #dispatch(data: string): void {
     const chat = this.#chat;
-    if (chat.picker !== null) {
-      chat.picker.key(data);
-      return;
-    }
+    if (chat.picker !== null) return void chat.picker.key(data);
     if (chat.front?.view.questionKey(data)) return;
     if (this.#agents.hasFocus && this.#agents.key(data, chat.conversation.children)) return;
     if (!this.#line.hasMenu && this.#chatKey(data)) return;
@@ -229,10 +226,7 @@ class ChatTerminal {
 
   #ctrlC(): void {
     const chat = this.#chat;
-    if (chat.picker !== null) {
-      chat.picker.key("\x1b");
-      return;
-    }
+    if (chat.picker !== null) return void chat.picker.key("\x1b");
     if (this.#line.endSearch() || chat.endShell() || chat.interrupted()) return;
     const now = realClock.monotonic();
     if (!this.#line.isEmpty) this.#line.take(true);

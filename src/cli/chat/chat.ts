@@ -172,10 +172,7 @@ export class Chat implements ChatActions {
     const typed = readTyped(text, [...this.commands.map(({ name }) => name), ...mcpPromptOf(text)], isPath);
     line.take(true);
     const shell = typed.kind === "message" ? shellLine(text) : null;
-    if (shell !== null) {
-      this.#report(this.#shell.run(shell));
-      return;
-    }
+    if (shell !== null) return void this.#report(this.#shell.run(shell));
     if (typed.kind === "unknown") {
       const near = typed.nearest === undefined ? "/help lists all" : `did you mean /${typed.nearest}?`;
       this.print(`unknown command /${typed.name}; ${near}`);
@@ -228,10 +225,8 @@ export class Chat implements ChatActions {
     const { line } = this.#parts;
     const session = this.front;
     const waits = (session?.outbox.waiting.length ?? 0) > 0;
-    if (session === null || (!waits && (line.isEmpty || !session.isWorking))) {
-      this.submit("next_step");
-      return;
-    }
+    if (session === null || (!waits && (line.isEmpty || !session.isWorking)))
+      return void this.submit("next_step");
     const typed = line.take(true);
     const work = async (): Promise<void> => {
       const unread = await session.interrupt();
@@ -306,10 +301,7 @@ export class Chat implements ChatActions {
 
   /** /quit while the agent works asks once. */
   quit(): void {
-    if (!this.isWorking || this.#quitAsked) {
-      this.leave();
-      return;
-    }
+    if (!this.isWorking || this.#quitAsked) return void this.leave();
     this.#quitAsked = true;
     this.print("the agent works: /quit again leaves it running, ctrl-c suspends it first");
   }

@@ -184,10 +184,7 @@ async function compact(chat: ChatActions): Promise<void> {
 }
 
 async function cost(chat: ChatActions): Promise<void> {
-  if (chat.uuid === null) {
-    chat.print("nothing was used yet");
-    return;
-  }
+  if (chat.uuid === null) return chat.print("nothing was used yet");
   const info = await chat.link.request("show", { uuid: chat.uuid });
   const { usage, tokens_used, cost_usd, steps, children, context_budget, max_cost } = info;
   const own = `${formatCount(usage.input_tokens)} in (${formatCount(usage.cached_tokens)} cached), ${formatCount(usage.output_tokens)} out`;

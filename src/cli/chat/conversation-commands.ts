@@ -38,10 +38,7 @@ export async function resume(chat: ChatActions, args: string): Promise<void> {
     return;
   }
   const runs = (await conversations(chat)).filter(({ uuid }) => uuid !== chat.uuid);
-  if (runs.length === 0) {
-    chat.print("there is no other conversation in this project");
-    return;
-  }
+  if (runs.length === 0) return chat.print("there is no other conversation in this project");
   const titles = await titlesOf(chat, runs);
   const choices = runs.map((info) => ({
     value: info,

@@ -151,10 +151,7 @@ export async function agent(chat: ChatActions, name: string): Promise<void> {
     throw new SyscallError("INVALID", `there is no agent ${JSON.stringify(name)}: /agent lists them`);
   }
   chat.options.agent = name;
-  if (chat.uuid === null) {
-    chat.print(`agent: ${name}`);
-    return;
-  }
+  if (chat.uuid === null) return chat.print(`agent: ${name}`);
   const { uuid } = chat;
   await chat.begin();
   chat.print(`your next message begins a new conversation with ${name}; /resume ${uuid} returns to this one`);

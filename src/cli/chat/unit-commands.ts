@@ -16,10 +16,7 @@ export async function units(chat: ChatActions): Promise<void> {
   const newest = all_units.toReversed();
   const live = newest.filter(({ status }) => !isTerminal(status));
   const ended = newest.filter(({ status }) => isTerminal(status));
-  if (newest.length === 0) {
-    chat.print("the conversation has no background units");
-    return;
-  }
+  if (newest.length === 0) return chat.print("the conversation has no background units");
   const choices = [...live, ...ended].map((unit) => ({
     value: unit,
     label: `${unit.id}  ${unit.description}`,

@@ -97,10 +97,7 @@ export class Interrupts {
   }
 
   #signalled(): void {
-    if (this.#ciGrace !== undefined) {
-      this.#say("still suspending the run");
-      return;
-    }
+    if (this.#ciGrace !== undefined) return void this.#say("still suspending the run");
     this.#count++;
     if (this.#count < 1) return;
     if (this.#count === 1 && this.#inCi) {

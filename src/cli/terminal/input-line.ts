@@ -252,19 +252,13 @@ export class InputLine {
   #suggest(state: string): void {
     const { completer } = this.#o;
     this.#asked?.abort();
-    if (this.#isSearching) {
-      this.#show(searchHistory(this.#typed, this.#field.getText()), state);
-      return;
-    }
+    if (this.#isSearching) return void this.#show(searchHistory(this.#typed, this.#field.getText()), state);
     if (state === this.#dismissed) return;
     this.#dismissed = null;
     const before = this.#beforeCursor();
     const isFirst = this.#field.getCursor().line === 0;
     const now = completer.now(before, isFirst);
-    if (now !== null) {
-      this.#show(now, state);
-      return;
-    }
+    if (now !== null) return void this.#show(now, state);
     const asked = new AbortController();
     this.#asked = asked;
     const isSame =

@@ -125,10 +125,7 @@ export class Keyboard {
   #took(data: string): void {
     if (this.#closed) return;
     const signal = signalOf(data);
-    if (signal === "SIGINT" && this.#on.interrupt !== undefined) {
-      this.#on.interrupt();
-      return;
-    }
+    if (signal === "SIGINT" && this.#on.interrupt !== undefined) return void this.#on.interrupt();
     if (signal !== undefined) {
       // To the whole group, as the terminal does: the other programs of a pipeline get it too.
       process.kill(0, signal);

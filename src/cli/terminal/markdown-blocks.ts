@@ -121,10 +121,7 @@ export class MarkdownBlocks {
       return;
     }
     const takesText = item.type !== CODE && item.fence === null && item.blanks === 0;
-    if (takesText && !interrupts(line, true) && markerOf(line) === null) {
-      this.#add(line, item);
-      return;
-    }
+    if (takesText && !interrupts(line, true) && markerOf(line) === null) return void this.#add(line, item);
     const gap = item.blanks > 0;
     this.#finish();
     const marker = isRule(line) ? null : markerOf(line);
