@@ -32,9 +32,8 @@ interface ChatStart {
 const TWICE_MS = 3000;
 
 /** Runs the conversation until the user leaves it. Returns the exit code. */
-export async function runChat(io: Io, start: ChatStart): Promise<number> {
-  const terminal = new ChatTerminal(io, start);
-  return terminal.run();
+export function runChat(io: Io, start: ChatStart): Promise<number> {
+  return new ChatTerminal(io, start).run();
 }
 
 class ChatTerminal {
@@ -243,17 +242,15 @@ class ChatTerminal {
       if (edited === null) this.#chat.print("the editor failed: the text is as it was");
       else this.#line.setText(edited);
     };
-    work().catch((error: unknown) => this.#chat.print(String(error)));
+    this.#chat.report(work());
   }
 
   #attachClipboard(): void {
-    this.#clipboard.take().then(
-      (path) => {
-        if (path === null) this.#showHint("the clipboard has no picture that can be read here");
-        else this.#line.paste(path);
-      },
-      (error: unknown) => this.#chat.print(String(error)),
-    );
+    const taking = this.#clipboard.take().then((path) => {
+      if (path === null) this.#showHint("the clipboard has no picture that can be read here");
+      else this.#line.paste(path);
+    });
+    this.#chat.report(taking);
   }
 
   #showHint(text: string): void {

@@ -12,7 +12,7 @@ import type { CompletableCommand } from "../terminal/completion.ts";
 import { type Draft, expanded, joined } from "../terminal/draft.ts";
 import { type Look, plainLines, wrapTo } from "../terminal/look.ts";
 import type { ChildRun } from "../transcript/transcript.ts";
-import type { ChatActions, ChatOptions, PastRun } from "./actions.ts";
+import type { ChatActions, ChatOptions, PastRun, TerminalParts } from "./actions.ts";
 import { Aside } from "./aside.ts";
 import { type ChatCommand, chatCommands } from "./commands.ts";
 import { Composer } from "./composer.ts";
@@ -22,7 +22,6 @@ import { McpPrompts } from "./mcp-prompts.ts";
 import { CARRY_OUT, changeMode, modeAfter } from "./modes.ts";
 import type { ConversationNames } from "./names.ts";
 import type { Outgoing, When } from "./outbox.ts";
-import type { TerminalParts } from "./parts.ts";
 import { PastTurns } from "./past-turns.ts";
 import { type Choice, Picker } from "./picker.ts";
 import type { CommandFolders } from "./prompt-commands.ts";
@@ -81,7 +80,7 @@ export class Chat implements ChatActions {
       print,
       planAnswered: (answer) => this.#planAnswered(answer),
       showPast: (uuid) => this.#showPast(uuid),
-      report: (work) => this.#report(work),
+      report: (work) => this.report(work),
     });
     this.#shell = new UserShell({
       ...parts,
@@ -137,7 +136,7 @@ export class Chat implements ChatActions {
 
   /** Shift+Tab. */
   nextMode(): void {
-    this.#report(this.setMode(modeAfter(this.mode)));
+    this.report(this.setMode(modeAfter(this.mode)));
   }
 
   get columns(): number {
@@ -172,7 +171,7 @@ export class Chat implements ChatActions {
     const typed = readTyped(text, [...this.commands.map(({ name }) => name), ...mcpPromptOf(text)], isPath);
     line.take(true);
     const shell = typed.kind === "message" ? shellLine(text) : null;
-    if (shell !== null) return void this.#report(this.#shell.run(shell));
+    if (shell !== null) return void this.report(this.#shell.run(shell));
     if (typed.kind === "unknown") {
       const near = typed.nearest === undefined ? "/help lists all" : `did you mean /${typed.nearest}?`;
       this.print(`unknown command /${typed.name}; ${near}`);
@@ -182,20 +181,16 @@ export class Chat implements ChatActions {
       typed.kind === "command"
         ? this.#command(typed.name, typed.args, draft, when)
         : this.#deliver(this.#composer.message(draft, text), when);
-    this.#report(work);
+    this.report(work);
   }
 
   /** Stops the model or the command. What the model has not read returns into the line. */
   stop(): void {
     const session = this.front;
-    if (session === null) return;
-    if (!session.isWorking) {
-      // After a failed model, nothing works and its message waits.
-      this.takeBack();
-      return;
-    }
-    const work = async (): Promise<void> => this.#parts.line.putBefore(await session.interrupt());
-    this.#report(work());
+    if (session?.isWorking)
+      this.report(session.interrupt().then((unread) => this.#parts.line.putBefore(unread)));
+    // After a failed model, nothing works and its message waits.
+    else this.takeBack();
   }
 
   /** Whether a command of the agent in front runs in the foreground. */
@@ -207,17 +202,16 @@ export class Chat implements ChatActions {
   /** Ctrl+B. */
   moveCommand(): void {
     const uuid = this.front?.uuid;
-    if (uuid === null || uuid === undefined) return;
-    const work = async (): Promise<void> => {
-      const { moved } = await this.link.request("background_call", { uuid });
+    if (!uuid) return;
+    const moving = this.link.request("background_call", { uuid }).then(({ moved }) => {
       if (moved === 0) this.print("no command of the agent runs in the foreground");
-    };
-    this.#report(work());
+    });
+    this.report(moving);
   }
 
   /** Ctrl+T. */
   listUnits(): void {
-    this.#report(units(this));
+    this.report(units(this));
   }
 
   /** Sends what is typed and what waits at once: the model is interrupted. */
@@ -233,14 +227,13 @@ export class Chat implements ChatActions {
       const draft = joined([unread, typed].filter((one) => one?.shown.trim())) ?? typed;
       await this.#deliver(this.#composer.message(draft, expanded(draft).trim()), "next_step");
     };
-    this.#report(work());
+    this.report(work());
   }
 
   takeBack(): boolean {
     const outbox = this.front?.outbox;
     if (outbox === undefined || outbox.waiting.length === 0) return false;
-    const work = async (): Promise<void> => this.#parts.line.putBefore(await outbox.takeBack());
-    this.#report(work());
+    this.report(outbox.takeBack().then((draft) => this.#parts.line.putBefore(draft)));
     return true;
   }
 
@@ -252,10 +245,10 @@ export class Chat implements ChatActions {
     const times = ++this.conversation.interrupts;
     if (times === 1) {
       this.print("suspending the run; ctrl-c again kills it");
-      this.#report(this.link.request("suspend", { uuid }));
+      this.report(this.link.request("suspend", { uuid }));
     } else if (times === 2) {
       this.print("killing the run; ctrl-c again leaves without waiting for it");
-      this.#report(this.link.request("signal_tree", { uuid, signal: SIGINT }));
+      this.report(this.link.request("signal_tree", { uuid, signal: SIGINT }));
     } else this.leave();
     return true;
   }
@@ -307,7 +300,7 @@ export class Chat implements ChatActions {
   }
 
   stopChild({ uuid }: ChildRun): void {
-    this.#report(this.link.request("signal_tree", { uuid, signal: SIGTERM }));
+    this.report(this.link.request("signal_tree", { uuid, signal: SIGTERM }));
   }
 
   /** The last words: how to come back. */
@@ -357,7 +350,7 @@ export class Chat implements ChatActions {
   }
 
   /** Prints why something did not work. */
-  #report(work: Promise<unknown>): void {
+  report(work: Promise<unknown>): void {
     work.catch((error: unknown) => {
       this.print(messageOf(error));
       const isForeseen = error instanceof SyscallError || errnoOf(error) !== undefined;

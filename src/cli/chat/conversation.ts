@@ -4,10 +4,9 @@ import type { Receipt } from "../../protocol/methods.ts";
 import { oneLine, plural } from "../output/format.ts";
 import { notify } from "../terminal/notify.ts";
 import type { ChildRun } from "../transcript/transcript.ts";
-import type { PastRun } from "./actions.ts";
+import type { ConversationParts, PastRun } from "./actions.ts";
 import { pastRun } from "./conversation-commands.ts";
 import type { Outgoing, When } from "./outbox.ts";
-import type { ConversationParts } from "./parts.ts";
 import { type Begin, RunSession, type TurnEnd } from "./run-session.ts";
 import { type Actor, Stage } from "./stage.ts";
 
@@ -124,18 +123,10 @@ export class Conversation {
   }
 
   watch(child: ChildRun): void {
-    const open = async (): Promise<void> => {
-      const session = this.#newSession({ kind: "attach", uuid: child.uuid });
-      this.#watched = session;
-      this.commit([
-        "",
-        this.#p.look.dim(
-          `${this.#p.look.mark.rule.repeat(3)} ${child.agent}: ${oneLine(child.intent, INTENT_WIDTH)}`,
-        ),
-      ]);
-      await session.attach();
-    };
-    this.#p.report(open());
+    const session = this.#newSession({ kind: "attach", uuid: child.uuid });
+    this.#watched = session;
+    this.#title(`${child.agent}: ${oneLine(child.intent, INTENT_WIDTH)}`);
+    this.#p.report(session.attach());
   }
 
   /** Returns from the sub-agent to the conversation. */
@@ -144,9 +135,14 @@ export class Conversation {
     if (watched === null) return false;
     this.#watched = null;
     this.#stage.show(this.#session?.screen ?? this.#lobby);
-    this.commit(["", this.#p.look.dim(`${this.#p.look.mark.rule.repeat(3)} back to the conversation`)]);
+    this.#title("back to the conversation");
     this.#p.report(watched.close());
     return true;
+  }
+
+  #title(text: string): void {
+    const { dim, mark } = this.#p.look;
+    this.commit(["", dim(`${mark.rule.repeat(3)} ${text}`)]);
   }
 
   commit(lines: readonly string[]): void {

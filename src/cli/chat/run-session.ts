@@ -8,10 +8,10 @@ import type { Activity } from "../../protocol/stream.ts";
 import { environment } from "../io.ts";
 import type { Draft } from "../terminal/draft.ts";
 import { LiveView } from "../terminal/live-view.ts";
+import type { ConversationParts } from "./actions.ts";
 import type { Followed } from "./link.ts";
 import { PLAN_QUESTION, planQuestion } from "./modes.ts";
 import { Outbox, type Outgoing, type When } from "./outbox.ts";
-import type { ConversationParts } from "./parts.ts";
 import type { Actor } from "./stage.ts";
 
 /** How the run comes to be followed. */
