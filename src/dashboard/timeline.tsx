@@ -161,12 +161,10 @@ function lanesOf({ steps, events, detail, children }: FollowedRun, latest: numbe
       })),
     },
   ];
+  const shortened = (bars: readonly Bar[]): Bar[] =>
+    bars.filter(({ to }) => to >= begins).map((bar) => ({ ...bar, from: Math.max(bar.from, begins) }));
   return lanes
-    .map(({ name, bars }) => ({ name, bars: bars.filter(({ to }) => to >= begins) }))
-    .map(({ name, bars }) => ({
-      name,
-      bars: bars.map((bar) => ({ ...bar, from: Math.max(bar.from, begins) })),
-    }))
+    .map(({ name, bars }) => ({ name, bars: shortened(bars) }))
     .filter(({ bars }) => bars.length > 0);
 }
 

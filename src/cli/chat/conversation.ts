@@ -8,7 +8,7 @@ import type { ConversationParts, PastRun } from "./actions.ts";
 import { pastRun } from "./conversation-commands.ts";
 import type { Outgoing, When } from "./outbox.ts";
 import { type Begin, RunSession, type TurnEnd } from "./run-session.ts";
-import { type Actor, Stage } from "./stage.ts";
+import { Actor, Stage } from "./stage.ts";
 
 const INTENT_WIDTH = 60;
 
@@ -27,7 +27,7 @@ export class Conversation {
   constructor(parts: ConversationParts) {
     this.#p = parts;
     this.#stage = new Stage(parts.screen);
-    this.#lobby = this.#stage.newScreen();
+    this.#lobby = new Actor(this.#stage);
     this.#lobby.title("rnix: ready");
     this.#lobby.show((size) => parts.below.frame(size));
     this.#stage.show(this.#lobby);
@@ -171,7 +171,7 @@ export class Conversation {
     const session = new RunSession(
       {
         ...this.#p,
-        screen: this.#stage.newScreen(),
+        screen: new Actor(this.#stage),
         modeChanged: (changed, mode) => {
           if (changed === this.#session) this.#p.options.ask_mode = mode;
         },

@@ -9,7 +9,6 @@ import type { LogEntry } from "../transcript/transcript.ts";
 
 type FollowMethod = "spawn" | "resume" | "attach";
 type RunStream = AsyncIterable<StreamEvent> & { readonly answer: ProcRef; close(): void };
-type Reconnect = (after?: number) => Promise<RunStream | null>;
 
 interface FollowHandlers {
   /** The next event is read when this has resolved. */
@@ -22,6 +21,7 @@ interface FollowHandlers {
 
 export interface Followed {
   readonly ref: ProcRef;
+  /** Ends the following. The run is not affected. */
   close(): void;
 }
 
@@ -64,19 +64,40 @@ export class Link {
     payload: Payload<M>,
     on: FollowHandlers,
   ): Promise<Followed> {
-    const stream: RunStream = await (await this.#connect()).open(method, payload);
-    const following = new Following(stream, on, (after) => this.#reconnect(stream.answer.uuid, after));
-    return { ref: stream.answer, close: () => following.close() };
+    let stream: RunStream = await (await this.#connect()).open(method, payload);
+    const ref = stream.answer;
+    let isClosed = false;
+    const again = async (after?: number): Promise<RunStream | null> => {
+      if (isClosed) return null;
+      // A failed reconnection is the lost connection, which is reported.
+      const next = await this.#reconnect(ref.uuid, after).catch(() => null);
+      stream = next ?? stream;
+      return next;
+    };
+    const read = async (): Promise<void> => {
+      for await (const event of withReconnects(stream, again)) {
+        if (isClosed) return;
+        if (event.type === "error") throw new SyscallError("UNAVAILABLE", event.payload.error_message);
+        await on.event(event);
+        if (event.type !== "complete" || isClosed) continue;
+        const { event: _, ...receipt } = event.payload;
+        on.ended(receipt);
+      }
+    };
+    read().catch((error: unknown) => {
+      if (!isClosed) on.lost(error);
+    });
+    const close = (): void => {
+      isClosed = true;
+      stream.close();
+    };
+    return { ref, close };
   }
 
   /** Makes a live copy of a conversation that waits for a message. */
   async fork(uuid: string): Promise<ProcRef> {
-    const stream = await (await this.#connect()).open("resume", {
-      uuid,
-      fork: true,
-      env: environment(this.#io),
-      attended: true,
-    });
+    const request = { uuid, fork: true, env: environment(this.#io), attended: true as const };
+    const stream = await (await this.#connect()).open("resume", request);
     stream.close();
     return stream.answer;
   }
@@ -125,45 +146,5 @@ export class Link {
     this.#session = Promise.resolve(session);
     this.#wire = null;
     return (await session.connect()).open("attach", { uuid, attended: true, after });
-  }
-}
-
-class Following {
-  readonly #on: FollowHandlers;
-  readonly #reconnect: Reconnect;
-  #stream: RunStream;
-  #isClosed = false;
-
-  constructor(stream: RunStream, on: FollowHandlers, reconnect: Reconnect) {
-    this.#stream = stream;
-    this.#on = on;
-    this.#reconnect = reconnect;
-    this.#read().catch((error: unknown) => {
-      if (!this.#isClosed) on.lost(error);
-    });
-  }
-
-  close(): void {
-    this.#isClosed = true;
-    this.#stream.close();
-  }
-
-  async #read(): Promise<void> {
-    for await (const event of withReconnects(this.#stream, (after) => this.#again(after))) {
-      if (this.#isClosed) return;
-      if (event.type === "error") throw new SyscallError("UNAVAILABLE", event.payload.error_message);
-      await this.#on.event(event);
-      if (event.type !== "complete" || this.#isClosed) continue;
-      const { event: _, ...receipt } = event.payload;
-      this.#on.ended(receipt);
-    }
-  }
-
-  async #again(after?: number): Promise<RunStream | null> {
-    if (this.#isClosed) return null;
-    // A failed reconnection is the lost connection, which is reported.
-    const next = await this.#reconnect(after).catch(() => null);
-    this.#stream = next ?? this.#stream;
-    return next;
   }
 }

@@ -7,72 +7,62 @@ import type { Screen, View } from "../terminal/screen.ts";
 const MAX_KEPT = 5000;
 
 export class Stage {
-  readonly #screen: Screen;
-  #front: Actor | null = null;
+  readonly screen: Screen;
+  front: Actor | null = null;
 
   constructor(screen: Screen) {
-    this.#screen = screen;
-  }
-
-  /** A screen for one view, hidden at first. */
-  newScreen(): Actor {
-    return new Actor(this.#screen, () => this.#front);
-  }
-
-  get front(): Actor | null {
-    return this.#front;
+    this.screen = screen;
   }
 
   /** Makes one of them visible. What it printed meanwhile is printed now. */
   show(actor: Actor): void {
-    if (this.#front === actor) return;
-    this.#front = actor;
+    if (this.front === actor) return;
+    this.front = actor;
     actor.enter();
   }
 }
 
+/** A screen for one view, hidden at first. */
 export class Actor implements RunScreen {
-  readonly #screen: Screen;
-  readonly #front: () => Actor | null;
+  readonly #stage: Stage;
   #view: View = () => ({ lines: [] });
   #kept: string[] = [];
   #title: string | null = null;
 
-  constructor(screen: Screen, front: () => Actor | null) {
-    this.#screen = screen;
-    this.#front = front;
+  constructor(stage: Stage) {
+    this.#stage = stage;
   }
 
   get columns(): number {
-    return this.#screen.columns;
+    return this.#stage.screen.columns;
   }
 
   get rows(): number {
-    return this.#screen.rows;
+    return this.#stage.screen.rows;
   }
 
   commit(lines: readonly string[]): void {
-    if (this.#isFront) this.#screen.commit(lines);
+    if (this.#visible) this.#visible.commit(lines);
     else this.#kept = [...this.#kept, ...lines].slice(-MAX_KEPT);
   }
 
   show(view: View): void {
     this.#view = view;
-    if (this.#isFront) this.#screen.show(view);
+    this.#visible?.show(view);
   }
 
   redraw(): void {
-    if (this.#isFront) this.#screen.redraw();
+    this.#visible?.redraw();
   }
 
   title(text: string | null): void {
     if (text === this.#title) return;
     this.#title = text;
-    if (this.#isFront && text !== null) this.#screen.title(text);
+    if (text !== null) this.#visible?.title(text);
   }
 
   suspendFor<T>(work: () => Promise<T>): Promise<T> {
-    return this.#screen.suspendFor(work);
+    return this.#stage.screen.suspendFor(work);
   }
 
   /** The view has ended; the screen stays. */
@@ -81,12 +71,13 @@ export class Actor implements RunScreen {
   }
 
   enter(): void {
-    this.#screen.commit(this.#kept.splice(0));
-    this.#screen.show(this.#view);
-    if (this.#title !== null) this.#screen.title(this.#title);
+    const { screen } = this.#stage;
+    screen.commit(this.#kept.splice(0));
+    screen.show(this.#view);
+    if (this.#title !== null) screen.title(this.#title);
   }
 
-  get #isFront(): boolean {
-    return this.#front() === this;
+  get #visible(): Screen | null {
+    return this.#stage.front === this ? this.#stage.screen : null;
   }
 }

@@ -1,7 +1,7 @@
 /** Colours source code line by line. */
 
 import { patchLine } from "../output/changes.ts";
-import type { TerminalStyle } from "./terminal-style.ts";
+import type { Look } from "./look.ts";
 
 interface Language {
   keywords: string;
@@ -134,12 +134,12 @@ const MAX_LINE = 2000;
 /** Colours the lines of one block of code, in order. A language that is not known stays as it is. */
 export class Highlighter {
   readonly #language: string;
-  readonly #style: TerminalStyle;
+  readonly #style: Look;
   readonly #grammar: Grammar | null;
   /** The end of the comment or string that the next line begins in. */
   #inside: { end: string; isComment: boolean } | null = null;
 
-  constructor(language: string, style: TerminalStyle) {
+  constructor(language: string, style: Look) {
     const name = language.toLowerCase();
     this.#language = name;
     this.#style = style;

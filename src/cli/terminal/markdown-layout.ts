@@ -1,9 +1,9 @@
 /** Lays out one block of Markdown as styled lines. */
 
 import { Highlighter } from "./highlight.ts";
+import type { Look } from "./look.ts";
 import { isolated, plainText } from "./safe-text.ts";
 import { tableLines } from "./table-layout.ts";
-import type { TerminalStyle } from "./terminal-style.ts";
 import { widthOf, wrap } from "./width.ts";
 
 interface Element {
@@ -19,7 +19,7 @@ const MAX_RULE = 72;
 const MIN_WIDTH = 12;
 
 /** The lines of a block. `number`: what an ordered list's first item is numbered with. */
-export function blockLines(source: string, columns: number, style: TerminalStyle, number?: number): string[] {
+export function blockLines(source: string, columns: number, style: Look, number?: number): string[] {
   const root: unknown = Bun.markdown.react(source, undefined, { autolinks: { url: true } });
   return new Layout(style, number).blocks(childrenOf(root), columns, 0);
 }
@@ -34,10 +34,10 @@ export function codeLines(line: string, columns: number, highlighter: Highlighte
 }
 
 class Layout {
-  readonly #style: TerminalStyle;
+  readonly #style: Look;
   readonly #number: number | undefined;
 
-  constructor(style: TerminalStyle, number: number | undefined) {
+  constructor(style: Look, number: number | undefined) {
     this.#style = style;
     this.#number = number;
   }

@@ -1,15 +1,15 @@
 /** Renders Markdown as styled lines, whole or while it streams. */
 
 import { Highlighter } from "./highlight.ts";
+import type { Look } from "./look.ts";
 import { MarkdownBlocks, type Piece } from "./markdown-blocks.ts";
 import { blockLines, codeLines } from "./markdown-layout.ts";
-import type { TerminalStyle } from "./terminal-style.ts";
 
 /** An unfinished block is laid out at each frame: at most its newest rows, and some more for its markup. */
 const SPARE_COLUMNS = 40;
 
 /** The lines of a whole text, each at most `columns` wide. */
-export function renderMarkdown(text: string, columns: number, style: TerminalStyle): string[] {
+export function renderMarkdown(text: string, columns: number, style: Look): string[] {
   const stream = new MarkdownStream(style);
   stream.push(text);
   return stream.end(columns);
@@ -21,11 +21,11 @@ export function renderMarkdown(text: string, columns: number, style: TerminalSty
  */
 export class MarkdownStream {
   readonly #blocks = new MarkdownBlocks();
-  readonly #style: TerminalStyle;
+  readonly #style: Look;
   /** Of the block of code that is open. */
   #highlighter: Highlighter;
 
-  constructor(style: TerminalStyle) {
+  constructor(style: Look) {
     this.#style = style;
     this.#highlighter = new Highlighter("", style);
   }

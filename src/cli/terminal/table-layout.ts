@@ -1,8 +1,8 @@
 /** Lays out a table in the available columns. */
 
 import { shareWidth } from "../output/table.ts";
+import type { Look } from "./look.ts";
 import { isolated } from "./safe-text.ts";
-import type { TerminalStyle } from "./terminal-style.ts";
 import { pad, widthOf, wrap } from "./width.ts";
 
 interface Cell {
@@ -17,11 +17,7 @@ const MIN_COLUMN = 6;
 const MAX_WORD = 24;
 
 /** The first row is the header. */
-export function tableLines(
-  rows: readonly (readonly Cell[])[],
-  columns: number,
-  style: TerminalStyle,
-): string[] {
+export function tableLines(rows: readonly (readonly Cell[])[], columns: number, style: Look): string[] {
   const [header = [], ...body] = rows;
   const widths = columnWidths(rows, columns - 3 * (header.length - 1));
   if (widths === null) return records(header, body, columns, style);
@@ -41,7 +37,7 @@ function rowLines(
   row: readonly Cell[],
   header: readonly Cell[],
   widths: readonly number[],
-  style: TerminalStyle,
+  style: Look,
   paint = (text: string) => text,
 ): string[] {
   const cells = widths.map((width, at) => wrap(row[at]?.text ?? "", width));
@@ -65,7 +61,7 @@ function records(
   header: readonly Cell[],
   body: readonly (readonly Cell[])[],
   columns: number,
-  { bold }: TerminalStyle,
+  { bold }: Look,
 ): string[] {
   const rows = body.length === 0 ? [header.map((cell) => ({ ...cell, text: "" }))] : body;
   return rows.flatMap((row, at) => {

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "bun:test";
+import { lookOf } from "../../../src/cli/terminal/look.ts";
 import { MarkdownStream, renderMarkdown } from "../../../src/cli/terminal/markdown.ts";
 import { safeLine } from "../../../src/cli/terminal/safe-text.ts";
-import { terminalStyleOf } from "../../../src/cli/terminal/terminal-style.ts";
 import { seeded } from "../../support/seeded.ts";
 import { FakeOutput } from "../support.ts";
 import { SAMPLES } from "./samples/markdown.ts";
 
-const colours = terminalStyleOf({ env: { TERM: "xterm" }, stdout: new FakeOutput(true) });
-const ascii = terminalStyleOf({ env: { TERM: "xterm", RNIX_ASCII: "1" }, stdout: new FakeOutput(true) });
+const colours = lookOf({ env: { TERM: "xterm" }, stdout: new FakeOutput(true) });
+const ascii = lookOf({ env: { TERM: "xterm", RNIX_ASCII: "1" }, stdout: new FakeOutput(true) });
 const widths = [20, 31, 60, 80, 120];
 
 const plain = (text: string, columns = 60, style = ascii) =>
