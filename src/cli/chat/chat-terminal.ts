@@ -4,6 +4,7 @@ import { type KeyId, matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import { realClock } from "../../lib/clock.ts";
 import type { Io } from "../io.ts";
 import { formatBytes } from "../output/format.ts";
+import type { InputLine } from "../terminal/input-line.ts";
 import { Keyboard } from "../terminal/keyboard.ts";
 import { lookOf } from "../terminal/look.ts";
 import { Screen } from "../terminal/screen.ts";
@@ -16,7 +17,7 @@ import { editText } from "./external-editor.ts";
 import { runsOn } from "./model-commands.ts";
 import { ConversationNames } from "./names.ts";
 import { placeOf } from "./place.ts";
-import { ProjectLine } from "./project-line.ts";
+import { projectLine } from "./project-line.ts";
 
 interface ChatStart {
   options: ChatOptions;
@@ -40,7 +41,7 @@ class ChatTerminal {
   readonly #io: Io;
   readonly #start: ChatStart;
   readonly #screen: Screen;
-  readonly #line: ProjectLine;
+  readonly #line: InputLine;
   readonly #agents: AgentList;
   readonly #clipboard: ClipboardImages;
   readonly #chat: Chat;
@@ -58,7 +59,7 @@ class ChatTerminal {
     this.#screen = Screen.open(io, { clock: realClock });
     this.#clipboard = new ClipboardImages(io);
     const redraw = (): void => this.#screen.redraw();
-    this.#line = new ProjectLine({
+    this.#line = projectLine({
       cwd: options.cwd ?? io.cwd,
       dataDir: user.dataDir,
       projectId: project.id,
@@ -81,7 +82,7 @@ class ChatTerminal {
           const move = this.#chat.hasCommand ? "ctrl-b: to the background" : "";
           return [this.#hintNow(), move, units].filter(Boolean).join("  ");
         },
-        placeholder: () => this.#placeholder(),
+        placeholder: () => (this.#chat.uuid === null ? "a message, / for commands, @ for files" : ""),
       },
       look,
     );
@@ -281,9 +282,5 @@ class ChatTerminal {
   #place(): string {
     const { options, user } = this.#start;
     return placeOf(options.cwd ?? this.#io.cwd, user.home);
-  }
-
-  #placeholder(): string {
-    return this.#chat.uuid === null ? "a message, / for commands, @ for files" : "";
   }
 }

@@ -168,7 +168,8 @@ export class Chat implements ChatActions {
     const { draft } = line;
     const text = expanded(draft).trim();
     if (text === "") return;
-    const typed = readTyped(text, [...this.commands.map(({ name }) => name), ...mcpPromptOf(text)], isPath);
+    const names = [...this.commands.map(({ name }) => name), ...mcpPromptOf(text)];
+    const typed = readTyped(text, names, (word) => isAbsolute(word) && existsSync(word));
     line.take(true);
     const shell = typed.kind === "message" ? shellLine(text) : null;
     if (shell !== null) return void this.report(this.#shell.run(shell));
@@ -255,13 +256,13 @@ export class Chat implements ChatActions {
 
   pick<T>(title: string, choices: readonly Choice<T>[]): Promise<T | null> {
     return new Promise((resolve) => {
-      const picker = new Picker(title, choices, this.look, (value, words = "") => {
+      const done = (value: T | null, words = ""): void => {
         this.#picker = null;
         for (const key of words) this.#parts.line.key(key);
         resolve(value);
         this.#parts.changed();
-      });
-      this.#picker = picker;
+      };
+      this.#picker = new Picker({ title, choices, style: this.look, done });
       this.#parts.changed();
     });
   }
@@ -362,8 +363,4 @@ export class Chat implements ChatActions {
 /** `SERVER:PROMPT` at the beginning of a command, whose server may be unknown yet. */
 function mcpPromptOf(text: string): string[] {
   return /^\/([\w.-]+:\S*)/.exec(text)?.slice(1) ?? [];
-}
-
-function isPath(word: string): boolean {
-  return isAbsolute(word) && existsSync(word);
 }

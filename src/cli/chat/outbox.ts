@@ -148,10 +148,7 @@ export class Outbox {
     return joined(taken);
   }
 
-  /**
-   * Takes the waiting messages back and stops the run by `interrupt`. Returns all that the model has not read: what
-   * waited, and what the model was about to read.
-   */
+  /** Takes the waiting messages back and stops the run by `interrupt`. Returns all that the model has not read. */
   async stop(interrupt: () => Promise<{ put_back: readonly number[] }>): Promise<Draft | null> {
     const waiting = await this.takeBack();
     const { put_back } = await interrupt();

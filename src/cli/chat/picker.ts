@@ -19,30 +19,29 @@ export const YES_NO: readonly Choice<boolean>[] = [
   { value: false, label: "no", about: "" },
 ];
 
-/** The chosen value; null when the list was left. `words`: what was typed then, if it fits no choice. */
-type Done<T> = (value: T | null, words?: string) => void;
+interface PickerOptions<T> {
+  title: string;
+  choices: readonly Choice<T>[];
+  style: Style;
+  /** `value`: null when the list was left. `words`: what was typed then, if it fits no choice. */
+  done(value: T | null, words?: string): void;
+}
 
 export class Picker<T> {
-  readonly #title: string;
-  readonly #choices: readonly Choice<T>[];
-  readonly #style: Style;
+  readonly #o: PickerOptions<T>;
   #query = "";
   #selected = 0;
-  readonly #done: Done<T>;
 
-  constructor(title: string, choices: readonly Choice<T>[], style: Style, done: Done<T>) {
-    this.#title = title;
-    this.#choices = choices;
-    this.#style = style;
-    this.#done = done;
+  constructor(o: PickerOptions<T>) {
+    this.#o = o;
   }
 
   key(data: string): void {
     const shown = this.#shown();
-    if (matchesKey(data, "escape")) this.#done(null, shown.length === 0 ? this.#query : "");
+    if (matchesKey(data, "escape")) this.#o.done(null, shown.length === 0 ? this.#query : "");
     else if (matchesKey(data, "enter")) {
       const choice = shown[this.#selected];
-      if (choice !== undefined) this.#done(choice.value);
+      if (choice !== undefined) this.#o.done(choice.value);
     } else if (matchesKey(data, "up") && shown.length > 0)
       this.#selected = (this.#selected + shown.length - 1) % shown.length;
     else if (matchesKey(data, "down") && shown.length > 0)
@@ -52,7 +51,7 @@ export class Picker<T> {
   }
 
   lines(columns: number): string[] {
-    const { glyph, dim, cyan, bold } = this.#style;
+    const { glyph, dim, cyan, bold } = this.#o.style;
     const shown = this.#shown();
     const first = Math.max(0, Math.min(this.#selected - MAX_ROWS + 3, shown.length - MAX_ROWS));
     const width = Math.max(10, columns - 4);
@@ -68,7 +67,7 @@ export class Picker<T> {
       this.#query === "" ? dim("  type to filter, enter to choose, esc to leave") : `  ${this.#query}`;
     const none = shown.length === 0 ? [dim("  nothing fits")] : [];
     const count = shown.length > MAX_ROWS ? [dim(`  ${this.#selected + 1} of ${shown.length}`)] : [];
-    return [bold(cut(this.#title, columns)), cut(filter, columns), ...rows, ...none, ...count];
+    return [bold(cut(this.#o.title, columns)), cut(filter, columns), ...rows, ...none, ...count];
   }
 
   #filter(query: string): void {
@@ -78,8 +77,8 @@ export class Picker<T> {
 
   #shown(): Choice<T>[] {
     const query = this.#query.toLowerCase();
-    if (query === "") return [...this.#choices];
-    return this.#choices
+    if (query === "") return [...this.#o.choices];
+    return this.#o.choices
       .flatMap((choice) => {
         const score = fuzzyScore(query, choice.label);
         return score === null ? [] : [{ choice, score }];

@@ -18,22 +18,13 @@ interface ProjectLineOptions {
   redraw(): void;
 }
 
-export class ProjectLine extends InputLine {
-  readonly #files: ProjectFiles;
-
-  constructor({ cwd, dataDir, projectId, commands, ...o }: ProjectLineOptions) {
-    const files = new ProjectFiles(cwd, realClock);
-    super({
-      ...o,
-      completer: new Completer({ commands, files, cwd }),
-      history: new History(join(dataDir, "history", `${projectId}.jsonl`)),
-      isFile: (path) => statOrNull(mentionedFile(path, cwd))?.isFile() === true,
-    });
-    this.#files = files;
-  }
-
-  override close(): void {
-    this.#files.close();
-    super.close();
-  }
+export function projectLine({ cwd, dataDir, projectId, commands, ...o }: ProjectLineOptions): InputLine {
+  const files = new ProjectFiles(cwd, realClock);
+  return new InputLine({
+    ...o,
+    completer: new Completer({ commands, files, cwd }),
+    history: new History(join(dataDir, "history", `${projectId}.jsonl`)),
+    isFile: (path) => statOrNull(mentionedFile(path, cwd))?.isFile() === true,
+    closed: () => files.close(),
+  });
 }

@@ -113,10 +113,7 @@ function read(
   }
 }
 
-/**
- * The value of a key in the front matter. Not read as YAML: `argument-hint: [file] [line]`, as these files have it, is
- * none.
- */
+/** The value of a key. Not read as YAML: `argument-hint: [file] [line]`, as these files have it, is none. */
 function keyValue(front: string, key: string): string | undefined {
   const lines = front.split(/\r?\n/);
   const at = lines.findIndex((line) => line.startsWith(`${key}:`));

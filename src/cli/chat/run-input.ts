@@ -6,12 +6,13 @@ import type { StreamEvent } from "../../protocol/methods.ts";
 import { projectOf, userPaths } from "../../server/offline-commands.ts";
 import { environment, type Io, type TerminalSize, type Wire } from "../io.ts";
 import { expanded } from "../terminal/draft.ts";
+import type { InputLine } from "../terminal/input-line.ts";
 import { lookOf } from "../terminal/look.ts";
 import type { Frame } from "../terminal/screen.ts";
 import { attachedFiles } from "./attached-files.ts";
 import { BelowLine } from "./below.ts";
 import { Outbox, type When } from "./outbox.ts";
-import { ProjectLine } from "./project-line.ts";
+import { projectLine } from "./project-line.ts";
 
 interface RunInputPorts {
   io: Io;
@@ -25,7 +26,7 @@ interface RunInputPorts {
 
 export class RunInput {
   readonly #ports: RunInputPorts;
-  readonly #line: ProjectLine;
+  readonly #line: InputLine;
   readonly #outbox: Outbox;
   readonly #below: BelowLine;
 
@@ -33,7 +34,7 @@ export class RunInput {
     this.#ports = ports;
     const { io, uuid, redraw } = ports;
     const look = lookOf(io);
-    this.#line = new ProjectLine({
+    this.#line = projectLine({
       cwd: io.cwd,
       dataDir: userPaths(io.env).dataDir,
       projectId: projectOf({ cwd: io.cwd, env: io.env }).id,
@@ -85,7 +86,7 @@ export class RunInput {
     const isOfText = line.hasMenu || !line.isEmpty;
     if (!line.hasMenu && is("escape")) this.#report(this.#stop());
     else if (is("alt+up") || (is("up") && !isOfText && this.#outbox.waiting.length > 0))
-      this.#report(this.#takeBack());
+      this.#report(this.#outbox.takeBack().then((draft) => line.putBefore(draft)));
     else if (!line.hasMenu && isOfText && (is("alt+enter", "tab") || data === "\x1b\r"))
       this.#send("after_answer");
     else if (line.key(data) === "submit") this.#send("next_step");
@@ -119,10 +120,6 @@ export class RunInput {
     const { uuid } = this.#ports;
     const interrupt = () => this.#request((wire) => wire.request("interrupt", { uuid }, { timeoutMs: null }));
     this.#line.putBefore(await this.#outbox.stop(interrupt));
-  }
-
-  async #takeBack(): Promise<void> {
-    this.#line.putBefore(await this.#outbox.takeBack());
   }
 
   async #request<T>(ask: (wire: Wire) => Promise<T>): Promise<T> {

@@ -106,10 +106,7 @@ export class RunSession {
     return this.view.state.activity?.kind !== "input";
   }
 
-  /**
-   * Begins to follow a live run, after `before`. A message that is sent meanwhile waits for it, so that no event of it is
-   * missed.
-   */
+  /** Begins to follow a live run, after `before`. A message that is sent meanwhile waits for it: none of its events is missed. */
   attach(before?: Promise<void>): Promise<void> {
     this.#attaching ??= this.#attach(before);
     return this.#attaching;

@@ -71,15 +71,11 @@ export async function exportTo(chat: ChatActions, args: string): Promise<void> {
 /** The parts of an entry. A call stands with its result. */
 function markdownOf({ kind, text, call }: LogEntry): string[] {
   if (text.trim() === "") return [];
-  if (kind === "inbox") return ["## You", quoted(text)];
+  if (kind === "inbox") return ["## You", text.trim().replace(/^/gm, "> ")];
   if (kind === "text") return ["## Answer", text.trim()];
   if (kind !== "result" || call === undefined) return [];
   const line = callLine(call.name, call.input, CALL_WIDTH).replaceAll("`", "'");
   return [`\`${line}\``, fenced(call.error ?? call.result ?? "")];
-}
-
-function quoted(text: string): string {
-  return text.trim().replace(/^/gm, "> ");
 }
 
 /** In a fence that the text itself does not close. */

@@ -4,34 +4,19 @@ import { Editor } from "@earendil-works/pi-tui/dist/components/editor.js";
 import type { Terminal } from "@earendil-works/pi-tui/dist/terminal.js";
 import { CURSOR_MARKER, TuiBase } from "@earendil-works/pi-tui/dist/tui.js";
 
+const nothing = (): void => undefined;
+
 /** What the editor needs of a terminal: its height. It is never started, and writes nothing. */
-class NoTerminal implements Terminal {
-  readonly columns = 80;
-  readonly kittyProtocolActive = false;
-  readonly #rows: () => number;
-
-  constructor(rows: () => number) {
-    this.#rows = rows;
-  }
-
-  get rows(): number {
-    return this.#rows();
-  }
-
-  start(): void {}
-  stop(): void {}
-  drainInput(): Promise<void> {
-    return Promise.resolve();
-  }
-  write(): void {}
-  moveBy(): void {}
-  hideCursor(): void {}
-  showCursor(): void {}
-  clearLine(): void {}
-  clearFromCursor(): void {}
-  clearScreen(): void {}
-  setTitle(): void {}
-  setProgress(): void {}
+function noTerminal(rows: () => number): Terminal {
+  return {
+    ...{ start: nothing, stop: nothing, write: nothing, moveBy: nothing, hideCursor: nothing },
+    ...{ showCursor: nothing, clearLine: nothing, clearFromCursor: nothing, clearScreen: nothing },
+    ...{ setTitle: nothing, setProgress: nothing, drainInput: () => Promise.resolve() },
+    ...{ columns: 80, kittyProtocolActive: false },
+    get rows() {
+      return rows();
+    },
+  };
 }
 
 class Host extends TuiBase {
@@ -39,7 +24,7 @@ class Host extends TuiBase {
   readonly #redraw: () => void;
 
   constructor(rows: () => number, redraw: () => void) {
-    super(new NoTerminal(rows));
+    super(noTerminal(rows));
     this.#redraw = redraw;
   }
 

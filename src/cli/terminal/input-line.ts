@@ -28,6 +28,7 @@ interface InputOptions {
   history: Pick<History, "load" | "add">;
   /** Whether a path names a file, for a path that was dropped on the terminal. */
   isFile(path: string): boolean;
+  closed?(): void;
 }
 
 interface InputView {
@@ -35,9 +36,7 @@ interface InputView {
   cursor: { row: number; column: number };
 }
 
-/**
- * What a key did: it was used here, the text is to be sent ("submit"), or it means nothing here and the caller may use it.
- */
+/** "unused": the key means nothing here, and the caller may use it. */
 export type KeyOutcome = "used" | "submit" | "unused";
 
 export class InputLine {
@@ -131,7 +130,7 @@ export class InputLine {
     const content = text.replace(/\r\n?/g, "\n");
     const image = droppedImage(content, this.#o.isFile);
     if (image === null) this.#paste(content);
-    else this.insert(`${this.#afterWord() ? " " : ""}${fileMention(image)} `);
+    else this.insert(`${/\S$/.test(this.#beforeCursor()) ? " " : ""}${fileMention(image)} `);
     this.#changed();
   }
 
@@ -161,6 +160,7 @@ export class InputLine {
 
   close(): void {
     this.#asked?.abort();
+    this.#o.closed?.();
   }
 
   #fieldKey(data: string): KeyOutcome {
@@ -304,10 +304,6 @@ export class InputLine {
   #beforeCursor(): string {
     const { line, col } = this.#field.getCursor();
     return (this.#field.getLines()[line] ?? "").slice(0, col);
-  }
-
-  #afterWord(): boolean {
-    return /\S$/.test(this.#beforeCursor());
   }
 
   #stateNow(): string {

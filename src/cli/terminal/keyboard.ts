@@ -19,14 +19,6 @@ interface KeyHandlers {
   interrupt?(): void;
 }
 
-interface KeyboardOptions {
-  /**
-   * Ask the terminal to tell Shift+Enter from Enter and Esc from other keys (kitty's protocol). For an input line that
-   * the user sees: a command that is killed leaves the terminal in this mode.
-   */
-  extended?: boolean;
-}
-
 const PASTE = "\u001b[?2004h";
 const PASTE_END = "\u001b[?2004l";
 /** Other modified keys, such as Shift+Enter, are sent as sequences; Ctrl-C and other control characters stay as they are. */
@@ -76,11 +68,14 @@ export class Keyboard {
     });
   }
 
-  /** null when stdin is not a terminal. */
-  static open(io: Pick<Io, "terminal">, on: KeyHandlers, o: KeyboardOptions = {}): Keyboard | null {
+  /**
+   * null when stdin is not a terminal. `extended`: asks the terminal to tell Shift+Enter from Enter and Esc from other keys
+   * (kitty's protocol), for an input line that the user sees: a command that is killed leaves the terminal in this mode.
+   */
+  static open(io: Pick<Io, "terminal">, on: KeyHandlers, { extended = false } = {}): Keyboard | null {
     const terminal = io.terminal();
     if (terminal === null) return null;
-    const keyboard = new Keyboard(terminal, on, o.extended ?? false);
+    const keyboard = new Keyboard(terminal, on, extended);
     if (keyboard.#grab()) return keyboard;
     keyboard.#remove();
     return null;

@@ -157,13 +157,14 @@ export class LiveView implements RunOutput, InputSlot {
 
   /** Gives a key to the question that is shown, if it takes one. Call it first with every key. */
   questionKey(data: string): boolean {
-    const isTaken = this.#asks?.key(data) ?? false;
-    if (isTaken) this.#screen.redraw();
-    return isTaken;
+    return this.#taken(this.#asks?.key(data));
   }
 
   questionPaste(text: string): boolean {
-    const isTaken = this.#asks?.paste(text) ?? false;
+    return this.#taken(this.#asks?.paste(text));
+  }
+
+  #taken(isTaken = false): boolean {
     if (isTaken) this.#screen.redraw();
     return isTaken;
   }
@@ -282,14 +283,9 @@ export class LiveView implements RunOutput, InputSlot {
   /** What a tab of the terminal shows: the state first, because a tab is narrow. */
   #title(): string {
     const { head, activity, receipt } = this.state;
-    const state =
-      receipt !== null || activity?.kind === "input"
-        ? "ready"
-        : activity?.kind === "ask"
-          ? "action required"
-          : this.#asks !== null && this.#asks.size > 0
-            ? "action required"
-            : "working";
+    const isReady = receipt !== null || activity?.kind === "input";
+    const asks = activity?.kind === "ask" || (this.#asks?.size ?? 0) > 0;
+    const state = isReady ? "ready" : asks ? "action required" : "working";
     const intent = oneLine(head?.intent ?? "", TITLE_WIDTH);
     return intent === "" ? `rnix: ${state}` : `rnix: ${state} - ${intent}`;
   }

@@ -21,10 +21,7 @@ const ISOLATE_END = "\u2069";
 /** Right-to-left letters: Hebrew, Arabic and their relatives. */
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
 
-/**
- * Untrusted text (of a model, a program, a file) without anything that a terminal executes, styles included. Newlines
- * stay; a tab becomes spaces.
- */
+/** Untrusted text without anything that a terminal executes, styles included. Newlines stay; a tab becomes spaces. */
 export function plainText(text: string): string {
   if (!HAS_ACTS.test(text)) return text;
   return text

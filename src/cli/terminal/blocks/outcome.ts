@@ -77,22 +77,17 @@ function shown(lines: string[], o: Partial<Outcome> = {}): Outcome {
 function failed(call: CallBlock): Outcome {
   const text = call.error ?? call.result ?? "";
   const lines = linesOf(text);
-  const o = { most: FAILED_LINES, isProse: true };
-  switch (call.state) {
-    case "denied":
-      return shown(lines, { ...o, failure: "denied" });
-    case "cancelled":
-      return shown(linesOf(call.result ?? call.tail), { failure: "stopped", keep: "last", most: TAIL_LINES });
-    case "waiting":
-      return shown([], { ...o, facts: ["waiting"] });
-    case "unknown":
-      return shown(lines, { ...o, failure: "may or may not have happened" });
-    default:
-      return shown(lines, { ...o, failure: FAILURES.get(call.error_code ?? "") ?? "failed" });
-  }
+  if (call.state === "cancelled")
+    return shown(linesOf(call.result ?? call.tail), { failure: "stopped", keep: "last", most: TAIL_LINES });
+  if (call.state === "waiting") return shown([], { facts: ["waiting"] });
+  const failure = FAILURES.get(call.state) ?? FAILURES.get(call.error_code ?? "") ?? "failed";
+  return shown(lines, { failure, most: FAILED_LINES, isProse: true });
 }
 
+/** By the state of a call, and by the code of its error. */
 const FAILURES = new Map([
+  ["denied", "denied"],
+  ["unknown", "may or may not have happened"],
   ["TIMEOUT", "timed out"],
   ["PERMISSION", "denied"],
   ["CANCELLED", "stopped"],
@@ -101,23 +96,13 @@ const FAILURES = new Map([
 
 /** The shell names the end of a command in the last line of its output. */
 function ofCommand(result: string): Outcome {
-  const [end = ""] =
-    /\n?\[(?:exit code \d+|ended by signal \S+|timed out after \d+ ms[^\]]*)\]\s*$/.exec(result) ?? [];
+  const [end = "", code, signal] =
+    /\n?\[(?:exit code (\d+)|(ended by signal \S+)|timed out after \d+ ms[^\]]*)\]\s*$/.exec(result) ?? [];
   const lines = linesOf(result.slice(0, result.length - end.length).replace(/^\[no output\]$/, ""));
-  const failure =
-    end === ""
-      ? null
-      : end
-          .replace(/^\n?\[exit code (\d+)\]\s*$/, "exited $1")
-          .replace(/^\n?\[ended by signal (\S+)\]\s*$/, "ended by signal $1")
-          .replace(/^\n?\[timed out after .*$/s, "timed out");
+  const failure = end === "" ? null : code === undefined ? (signal ?? "timed out") : `exited ${code}`;
   const most = failure === null ? TAIL_LINES : FAILED_LINES;
-  return shown(lines, {
-    failure,
-    keep: "last",
-    most,
-    facts: lines.length === 0 && failure === null ? ["no output"] : [],
-  });
+  const facts = lines.length === 0 && failure === null ? ["no output"] : [];
+  return shown(lines, { failure, keep: "last", most, facts });
 }
 
 /** The last line of the answer says what the agent has used. */
