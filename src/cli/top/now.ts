@@ -7,8 +7,8 @@ export interface TopRun extends ShownProc {
   elapsed_at_ms?: number;
 }
 
-/** Ended runs that are shown: the newest. */
-export const MAX_ENDED = 100;
+/** The request for the ended runs that are shown: the newest. */
+export const NEWEST = { all_projects: true, newest: true, limit: 100 };
 
 export class Now {
   #live = new Map<string, TopRun>();

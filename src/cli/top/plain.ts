@@ -6,7 +6,7 @@ import { localTime } from "../output/local-time.ts";
 import { styleOf } from "../output/style.ts";
 import type { Column } from "../output/table.ts";
 import { COLUMNS } from "./columns.ts";
-import { MAX_ENDED, Now } from "./now.ts";
+import { NEWEST, Now } from "./now.ts";
 import { type Arrangement, doingOf, type Row, rowsOf, titleOf } from "./rows.ts";
 
 type RunRow = Extract<Row, { kind: "run" }>;
@@ -28,8 +28,7 @@ export async function printTop(io: Io, flags: { json: boolean }, by: Arrangement
 function read(io: Io): Promise<Now> {
   return withWire(io, async (wire) => {
     const now = new Now();
-    const newest = { all_projects: true, newest: true, limit: MAX_ENDED };
-    now.ended((await wire.request("list_all_procs", newest)).processes);
+    now.ended((await wire.request("list_all_procs", NEWEST)).processes);
     for await (const event of await wire.open("watch_procs", {})) {
       if (event.type !== "procs") continue;
       now.apply(event.payload);

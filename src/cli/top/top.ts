@@ -10,7 +10,7 @@ import { Keyboard } from "../terminal/keyboard.ts";
 import { lookOf } from "../terminal/look.ts";
 import { Screen } from "../terminal/screen.ts";
 import { TopLink } from "./link.ts";
-import { MAX_ENDED, Now, type TopRun } from "./now.ts";
+import { NEWEST, Now, type TopRun } from "./now.ts";
 import type { Arrangement } from "./rows.ts";
 import { TopView } from "./view.ts";
 
@@ -125,9 +125,8 @@ class Top {
   }
 
   #readEnded(): void {
-    const newest = { all_projects: true, newest: true, limit: MAX_ENDED };
     const read = async (): Promise<void> => {
-      this.#now.ended((await this.#link.request("list_all_procs", newest)).processes);
+      this.#now.ended((await this.#link.request("list_all_procs", NEWEST)).processes);
       this.#view.arrange();
     };
     this.#later("ended", this.#now.hasEnded ? ENDED_MS : 0, () => {

@@ -170,7 +170,7 @@ export class TopView {
     });
     const order = `by ${ORDERS.map(([name]) => name).join(", ")}; turn it around`;
     return [
-      on(["?"], "this list", () => this.#help(), "keys"),
+      on(["?"], "this list", () => (this.#mode = { kind: "help" }), "keys"),
       on(["q"], "leave; runs continue", () => this.#ports.leave(null), "quit"),
       on(["up", "down"], "the run above, below", (i) => this.#list.move(i === 0 ? -1 : 1)),
       on(["pageUp", "pageDown"], "a page up, down", (i) => this.#list.page(i === 0 ? -1 : 1)),
@@ -187,10 +187,6 @@ export class TopView {
       on(["space", "left", "right"], "hide or show the runs below it", () => this.#fold()),
       on(["escape"], "close the pane, then clear the filter", () => this.#escape()),
     ];
-  }
-
-  #help(): void {
-    this.#mode = { kind: "help" };
   }
 
   #set(change: Partial<Arrangement>): void {
@@ -231,13 +227,8 @@ export class TopView {
   }
 
   #filter(): void {
-    const { filter } = this.#by;
-    this.#line(
-      "filter: ",
-      filter,
-      () => undefined,
-      (text) => this.#set({ filter: text }),
-    );
+    const typed = (filter: string): void => this.#set({ filter });
+    this.#line("filter: ", this.#by.filter, () => undefined, typed);
   }
 
   #line(label: string, text: string, enter: (text: string) => void, typed?: (text: string) => void): void {
@@ -264,16 +255,11 @@ export class TopView {
     const run = this.#run;
     if (run === undefined) return;
     const { link, env } = this.#ports;
-    const send = (text: string): void => this.#report(action.send(link, run, text, env));
+    const send = (text = ""): Promise<string> => action.send(link, run, text, env);
     const name = `process ${run.pid}`;
-    if (action.line) this.#line(`${action.line} ${name}: `, "", send);
-    else if (action.confirm)
-      this.#mode = {
-        kind: "confirm",
-        question: `${action.confirm} ${name} and all below it? y/n`,
-        yes: () => send(""),
-      };
-    else send("");
+    if (action.line) this.#line(`${action.line} ${name}: `, "", (text) => this.#report(send(text)));
+    else if (action.confirm) this.#confirm(`${action.confirm} ${name} and all below it`, send);
+    else this.#report(send());
   }
 
   #report(work: Promise<string>): void {
@@ -290,11 +276,13 @@ export class TopView {
     const unit = this.#pane === "units" ? this.#units.chosen : undefined;
     if (unit === undefined) return;
     const { id } = unit;
-    const end = async (): Promise<string> => {
-      await this.#ports.link.request("stop_unit", { id });
-      return `unit ${id} is terminating`;
-    };
-    this.#mode = { kind: "confirm", question: `end unit ${id}? y/n`, yes: () => this.#report(end()) };
+    this.#confirm(`end unit ${id}`, () =>
+      this.#ports.link.request("stop_unit", { id }).then(() => `unit ${id} is terminating`),
+    );
+  }
+
+  #confirm(what: string, work: () => Promise<string>): void {
+    this.#mode = { kind: "confirm", question: `${what}? y/n`, yes: () => this.#report(work()) };
   }
 
   #ask(): void {
@@ -367,12 +355,8 @@ export class TopView {
     const lines = this.#list.visible(room).map((row) => {
       if (row.kind === "group") return look.bold(look[COLOURS[row.group]](`${row.title} ${row.count}`));
       const { run } = row;
-      const cells = {
-        title: titleOf(run),
-        doing: doingOf(run, now, clock),
-        at,
-        isChosen: run.uuid === this.#list.chosen,
-      };
+      const isChosen = run.uuid === this.#list.chosen;
+      const cells = { title: titleOf(run), doing: doingOf(run, now, clock), at, isChosen };
       return runLine(row, cells, columns, look);
     });
     return filled(lines, room);
