@@ -111,7 +111,13 @@ export function History() {
           of={verdictsOf}
           text={String}
         />
-        <DayChart title="Cost" runs={runs} kinds={["cost"]} of={costsOf} text={cost} />
+        <DayChart
+          title="Cost"
+          runs={runs}
+          kinds={["cost"]}
+          of={(some) => [some.reduce((sum, run) => sum + (run.cost_usd ?? 0), 0)]}
+          text={cost}
+        />
         <DayChart
           title="Duration, p50 and p95"
           runs={runs}
@@ -152,10 +158,6 @@ function verdictsOf(runs: readonly PastRun[]): number[] {
   const done = runs.filter(({ status }) => status === "done").length;
   const failed = runs.filter(({ status }) => status === "failed").length;
   return [done, failed, runs.length - done - failed];
-}
-
-function costsOf(runs: readonly PastRun[]): number[] {
-  return [runs.reduce((sum, run) => sum + (run.cost_usd ?? 0), 0)];
 }
 
 /** The second is what p95 is longer than p50: bars stand on each other. */

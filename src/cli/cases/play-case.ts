@@ -56,9 +56,7 @@ export async function playCase(
     layOut(found, o.project, folder);
     const script = await scriptHead(io, found.script);
     const wire = await session.connect();
-    const receipt = await played(io, session, {
-      ...scriptRequest(io, script, { cwd: folder, trust: o.trust }),
-    });
+    const receipt = await played(io, session, scriptRequest(io, script, { cwd: folder, trust: o.trust }));
     const differences = [
       ...(await endDifferences(wire, script.outcome, receipt, folder)),
       ...fileDifferences(found, folder),

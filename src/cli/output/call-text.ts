@@ -45,7 +45,7 @@ const KNOWN: ReadonlyMap<string, (input: Input) => string | null> = new Map([
   ["TaskCreate", ({ subject }: Input) => text(subject)],
   ["TaskUpdate", taskText],
   ["Complete", ({ result }: Input) => (typeof result === "string" ? "" : null)],
-  ["SendMessage", ({ to, message }: Input) => joined(`to ${value(to, VALUE)}`, text(message))],
+  ["SendMessage", ({ to, message }: Input) => text(message) && `to ${value(to, VALUE)}: ${text(message)}`],
 ]);
 
 function readText({ path, offset, limit }: Input): string | null {
@@ -89,10 +89,6 @@ function askText({ questions }: Input): string | null {
 function within(what: string | null, path: unknown): string | null {
   if (what === null) return null;
   return typeof path === "string" && path !== "." ? `${what} in ${printable(path)}` : what;
-}
-
-function joined(head: string, message: string | null): string | null {
-  return message === null ? null : `${head}: ${message}`;
 }
 
 function text(given: unknown): string | null {

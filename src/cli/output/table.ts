@@ -23,16 +23,13 @@ export interface Column<Row> {
 const GAP = "  ";
 const MIN_FLEXIBLE = 8;
 
-interface Cells {
-  title: string;
+interface Cells extends Pick<Column<never>, "title" | "right" | "wrapped" | "leftOut"> {
+  /** One for each row. */
   texts: string[];
-  right: boolean;
   /** Columns that its widest cell takes. */
   natural: number;
   /** The least width that it is truncated to. */
   least: number;
-  wrapped: boolean;
-  leftOut: number | undefined;
 }
 
 /** Formats rows below their titles. On a terminal each row fits its line; in a pipe nothing is truncated. */
@@ -74,14 +71,11 @@ function wrap(text: string, width: number): string[] {
   return Bun.wrapAnsi(text, width, { hard: true }).split("\n");
 }
 
-function cellsOf<Row>(
-  rows: readonly Row[],
-  { title, value, verbatim, right = false, flexible, wrapped = false, leftOut }: Column<Row>,
-): Cells {
+function cellsOf<Row>(rows: readonly Row[], { value, verbatim, flexible, ...column }: Column<Row>): Cells {
   const texts = rows.map((row) => (verbatim ? value(row) : oneLine(value(row), Number.POSITIVE_INFINITY)));
-  const natural = Math.max(Bun.stringWidth(title), ...texts.map((text) => Bun.stringWidth(text)));
+  const natural = Math.max(Bun.stringWidth(column.title), ...texts.map((text) => Bun.stringWidth(text)));
   const least = flexible === true ? MIN_FLEXIBLE : flexible || natural;
-  return { title, texts, right, natural, least: Math.min(least, natural), wrapped, leftOut };
+  return { ...column, texts, natural, least: Math.min(least, natural) };
 }
 
 /** Without the columns that have to be left out. */

@@ -102,10 +102,7 @@ export class Follower {
   async failed(error: unknown): Promise<Receipt | null> {
     this.#heartbeat?.stop();
     if (this.#hasEnded) return null;
-    const payload = {
-      code: errorCodeOf(error),
-      message: messageOf(error),
-    };
+    const payload = { code: errorCodeOf(error), message: messageOf(error) };
     const { receiptWithoutRun } = await import("./receipt-without-run.ts");
     const receipt = receiptWithoutRun(exitCodeOf(error), payload, this.#ref);
     if (this.#mode === "json") this.#print(receipt);

@@ -22,10 +22,7 @@ const CI_HURRY_MS = 4_000;
 /** A run inside the command ends with it, so HUP (a closed terminal) counts like the others. */
 const INSIDE = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
-/**
- * Holds signals while a server inside this command starts or stops. Ending at once would leave its lock and its
- * programs behind.
- */
+/** Holds signals while a server inside this command starts or stops: its lock and its programs must not stay behind. */
 export class HeldSignals {
   /** A signal came before the run began. */
   any = false;

@@ -240,7 +240,8 @@ async function prepare(
     throw new SyscallError("UNAVAILABLE", "no daemon runs and none could be started");
   if (input.status === "rejected" || held.any) {
     await session.value.close();
-    throw input.status === "rejected" ? input.reason : neverBegun();
+    if (input.status === "rejected") throw input.reason;
+    throw new SyscallError("CANCELLED", "interrupted before the run began");
   }
   return { session: session.value, input: input.value ?? { text: undefined, notices: [] } };
 }
@@ -256,10 +257,6 @@ function isQuiet({ stdout }: Io, { quiet, output }: AgentRun): true | undefined 
 function outputs({ stdout, stderr }: Io): Given["outputs"] {
   const files = [stdout.file, stderr.file].filter((file) => file !== undefined);
   return files.length > 0 ? files : undefined;
-}
-
-function neverBegun(): SyscallError {
-  return new SyscallError("CANCELLED", "interrupted before the run began");
 }
 
 /** Of commands that begin a run and follow it. */
@@ -279,16 +276,14 @@ export function requireDaemon(flags: {
   "resume-on-restart"?: boolean;
 }): void {
   if (!flags["no-daemon"]) return;
-  const needed = [
-    flags.detach && ["--detach", "a detached run needs the daemon"],
-    flags["resume-on-restart"] && [
-      "--resume-on-restart",
-      "only a run in the daemon can resume when the daemon restarts",
-    ],
-    flags["on-units"] === "park" && ["--on-units park", "only the daemon wakes a run when its units report"],
-  ];
-  for (const one of needed)
-    if (one) throw usageError(`${one[0]} and --no-daemon exclude each other: ${one[1]}`);
+  const refuse = (flag: string, why: string): never => {
+    throw usageError(`${flag} and --no-daemon exclude each other: ${why}`);
+  };
+  if (flags.detach) refuse("--detach", "a detached run needs the daemon");
+  if (flags["resume-on-restart"])
+    refuse("--resume-on-restart", "only a run in the daemon can resume when the daemon restarts");
+  if (flags["on-units"] === "park")
+    refuse("--on-units park", "only the daemon wakes a run when its units report");
 }
 
 /** Of commands that write the record. */
@@ -308,9 +303,6 @@ export function recordingIn(io: Io, dir: string | undefined): Io {
     if (!(error instanceof Error && "code" in error)) throw error;
     throw usageError(`--record: ${dir} can't be made: ${error.message}`);
   }
-  return { ...io, ...inFolder(io, { ...io.env, RNIX_DATA_DIR: folder }) };
-}
-
-function inFolder(io: Io, env: Io["env"]): Pick<Io, "env" | "session"> {
-  return { env, session: (o?: ConnectOptions) => io.session({ env, ...o }) };
+  const env = { ...io.env, RNIX_DATA_DIR: folder };
+  return { ...io, env, session: (o?: ConnectOptions) => io.session({ env, ...o }) };
 }

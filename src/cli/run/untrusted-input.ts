@@ -33,15 +33,8 @@ export async function untrustedInput(
     const trusted = takesStdin ? undefined : text;
     const parts = [trusted, all.length > 0 ? untrustedBlocks(all) : undefined];
     const given = parts.filter((part) => part !== undefined);
-    const origin =
-      all.length > 0
-        ? {
-            origin: all
-              .map(({ name }) => name)
-              .join(", ")
-              .slice(0, MAX_ORIGIN),
-          }
-        : {};
+    const names = all.map(({ name }) => name).join(", ");
+    const origin = all.length > 0 && { origin: names.slice(0, MAX_ORIGIN) };
     return { text: given.length > 0 ? given.join("\n\n") : undefined, notices, ...origin };
   };
 }
