@@ -29,9 +29,10 @@ const SCRIPT: Language = {
     "abstract as async await break case catch class const continue debugger declare default delete do else enum export extends false finally for from function get if implements import in infer instanceof interface is keyof let namespace new null of override private protected public readonly return satisfies set static super switch this throw true try type typeof undefined var void while with yield any boolean never number object string symbol unknown bigint",
 };
 
+/** By their names, with those of languages that look like them. */
 const LANGUAGES: Readonly<Record<string, Language>> = {
-  ts: SCRIPT,
-  py: {
+  "ts typescript tsx js jsx javascript mjs cjs mts cts": SCRIPT,
+  "py python python3 pyi": {
     comments: ["#"],
     quotes: "\"'",
     long: ['"""', "'''"],
@@ -39,26 +40,26 @@ const LANGUAGES: Readonly<Record<string, Language>> = {
     keywords:
       "False None True and as assert async await break case class continue def del elif else except finally for from global if import in is lambda match nonlocal not or pass raise return self try while with yield",
   },
-  go: {
+  "go golang": {
     ...C_LIKE,
     long: ["`"],
     keywords:
       "break case chan const continue default defer else fallthrough for func go goto if import interface map package range return select struct switch type var nil true false iota bool byte error float32 float64 int int8 int16 int32 int64 rune string uint uint8 uint16 uint32 uint64 any",
   },
-  rust: {
+  "rust rs": {
     comments: ["//"],
     block: ["/*", "*/"],
     quotes: '"',
     keywords:
       "as async await break const continue crate dyn else enum extern false fn for if impl in let loop match mod move mut pub ref return self Self static struct super trait true type unsafe use where while bool char f32 f64 i8 i16 i32 i64 i128 isize str u8 u16 u32 u64 u128 usize String Vec Option Result Some None Ok Err",
   },
-  c: {
+  "c cpp c++ cc h hpp java kotlin kt swift cs csharp scala dart php objc zig proto": {
     ...C_LIKE,
     sigils: "#@",
     keywords:
       "abstract auto bool boolean break byte case catch char class const constexpr continue default delete do double else enum explicit export extends extern false final finally float fn for foreach friend fun goto if implements import in inline instanceof int interface internal let long namespace native new nil null nullptr object operator override package private protected public readonly return sealed short signed sizeof static string struct super switch template this throw throws true try typedef typename union unsigned using val var virtual void volatile when while",
   },
-  sh: {
+  "sh bash shell zsh fish console shell-session": {
     comments: ["#"],
     quotes: "",
     long: ['"', "'"],
@@ -66,8 +67,8 @@ const LANGUAGES: Readonly<Record<string, Language>> = {
     keywords:
       "if then else elif fi for while until do done case esac in function return local export readonly unset set source exit break continue shift trap eval exec cd echo printf test sudo",
   },
-  json: { quotes: '"', keys: true, comments: ["//"], keywords: "true false null" },
-  yaml: {
+  "json jsonc json5 jsonl": { quotes: '"', keys: true, comments: ["//"], keywords: "true false null" },
+  "yaml yml": {
     comments: ["#"],
     quotes: "\"'",
     keys: true,
@@ -82,23 +83,23 @@ const LANGUAGES: Readonly<Record<string, Language>> = {
     keywords:
       "add all alter and as asc between by case check column constraint create cross database default delete desc distinct drop else end exists foreign from full group having if in index inner insert into is join key left like limit not null offset on or order outer primary references returning right select set table then union unique update values view when where with integer text varchar boolean timestamp",
   },
-  ruby: {
+  "ruby rb": {
     comments: ["#"],
     quotes: "\"'",
     sigils: "@:$",
     keywords:
       "alias and begin break case class def defined do else elsif end ensure false for if in module next nil not or redo rescue retry return self super then true undef unless until when while yield require attr_accessor puts",
   },
-  css: {
+  "css scss less": {
     block: ["/*", "*/"],
     quotes: "\"'",
     keys: true,
     sigils: "@#.",
     keywords: "important inherit initial auto none",
   },
-  html: { block: ["<!--", "-->"], quotes: "\"'", keywords: "" },
-  toml: { comments: ["#"], quotes: "\"'", long: ['"""', "'''"], keywords: "true false" },
-  make: {
+  "html xml svg vue svelte": { block: ["<!--", "-->"], quotes: "\"'", keywords: "" },
+  "toml ini env": { comments: ["#"], quotes: "\"'", long: ['"""', "'''"], keywords: "true false" },
+  "make dockerfile docker makefile cmake": {
     comments: ["#"],
     quotes: "\"'",
     sigils: "$",
@@ -107,25 +108,10 @@ const LANGUAGES: Readonly<Record<string, Language>> = {
   },
 };
 
-/** Other names of these languages, and languages that look like one of them. */
-const ALIASES: Readonly<Record<string, string>> = {
-  ts: "typescript tsx js jsx javascript mjs cjs mts cts",
-  py: "python python3 pyi",
-  sh: "bash shell zsh fish console shell-session",
-  c: "cpp c++ cc h hpp java kotlin kt swift cs csharp scala dart php objc zig proto",
-  css: "scss less",
-  html: "xml svg vue svelte",
-  make: "dockerfile docker makefile cmake",
-  go: "golang",
-  rust: "rs",
-  ruby: "rb",
-  yaml: "yml",
-  json: "jsonc json5 jsonl",
-  toml: "ini env",
-};
-
 const NAMES = new Map(
-  Object.entries(ALIASES).flatMap(([language, names]) => names.split(" ").map((name) => [name, language])),
+  Object.entries(LANGUAGES).flatMap(([names, language]) =>
+    names.split(" ").map((name): [string, Language] => [name, language]),
+  ),
 );
 
 /** Longer lines stay plain: they are data. */
@@ -143,7 +129,7 @@ export class Highlighter {
     const name = language.toLowerCase();
     this.#language = name;
     this.#style = style;
-    this.#grammar = grammarOf(NAMES.get(name) ?? name);
+    this.#grammar = grammarOf(name);
   }
 
   copy(): Highlighter {
@@ -221,16 +207,13 @@ interface Grammar {
   language: Language;
 }
 
-const grammars = new Map<string, Grammar>();
+const grammars = new Map<Language, Grammar>();
 
 function grammarOf(name: string): Grammar | null {
-  const language = Object.hasOwn(LANGUAGES, name) ? LANGUAGES[name] : undefined;
+  const language = NAMES.get(name);
   if (language === undefined) return null;
-  const known = grammars.get(name);
-  if (known) return known;
-  const grammar = { token: tokenOf(language), keywords: new Set(language.keywords.split(" ")), language };
-  grammars.set(name, grammar);
-  return grammar;
+  const keywords = new Set(language.keywords.split(" "));
+  return grammars.getOrInsertComputed(language, () => ({ token: tokenOf(language), keywords, language }));
 }
 
 function tokenOf(language: Language): RegExp {

@@ -71,14 +71,9 @@ class Layout {
 
   #block(node: Element, columns: number, depth: number): string[] {
     const children = childrenOf(node);
+    const level = /^h([1-6])$/.exec(node.type)?.[1];
+    if (level !== undefined) return this.#heading(children, Number(level), columns);
     switch (node.type) {
-      case "h1":
-      case "h2":
-      case "h3":
-      case "h4":
-      case "h5":
-      case "h6":
-        return this.#heading(children, Number(node.type[1]), columns);
       case "ul":
       case "ol":
         return this.#list(node, columns, depth);
