@@ -58,13 +58,7 @@ export class RunSession {
   constructor(ports: SessionParts, begin: Begin) {
     this.#ports = ports;
     this.#begin = begin;
-    this.view = new LiveView(ports.io, ports.screen, {
-      resume: () => undefined,
-      keys: ["esc: stop"],
-      canLeave: false,
-      atReadingPace: false,
-      place: ports.place,
-    });
+    this.view = new LiveView(ports.io, ports.screen, { keys: ["esc: stop"], place: ports.place });
     this.view.below = ports.below;
     this.view.answerWith(async (request_id, answers) => {
       if (request_id === PLAN_QUESTION) {

@@ -23,11 +23,11 @@ const TITLE_WIDTH = 60;
 
 export interface LiveOptions {
   /** The command that resumes a run, as the user would type it here. undefined: it is not resumed. */
-  resume(uuid: string, exitCode: number): string | undefined;
+  resume?(uuid: string, exitCode: number): string | undefined;
   /** What the status line says of keys, the most important first. */
   keys: readonly string[];
   /** Ctrl-D leaves the run: it continues in the daemon. */
-  canLeave: boolean;
+  canLeave?: boolean;
   /** The folder and the branch, for the footer. */
   place?(): string;
   /** Any key shows the rest at once. */
@@ -242,7 +242,7 @@ export class LiveView implements RunOutput, InputSlot {
 
   #end(receipt: Receipt): void {
     const { columns } = this.#screen;
-    const command = this.#o.resume(receipt.uuid, receipt.exit_code);
+    const command = this.#o.resume?.(receipt.uuid, receipt.exit_code);
     // In a conversation the next message resumes it.
     if (command === undefined && this.below !== null && receipt.exit_reason === "suspended") return;
     this.#transcript.print(endLines(receipt, columns, this.look), { isBrief: false });

@@ -138,25 +138,17 @@ export class Screen {
 
   /** After what runs now, but before the command loads anything else. */
   #drawNext(): void {
-    let isCancelled = false;
-    this.#timer = {
-      cancel() {
-        isCancelled = true;
-      },
-    };
+    const timer = { cancel: () => undefined };
+    this.#timer = timer;
     queueMicrotask(() => {
-      if (!isCancelled) this.#timed();
+      // Cancelled timers are forgotten.
+      if (this.#timer === timer) this.#timed();
     });
   }
 
   #timed(): void {
     this.#timer = undefined;
     this.#draw();
-  }
-
-  /** Resolves when the terminal has taken what was drawn: a caller that commits much waits for it. */
-  drained(): Promise<void> {
-    return this.#terminal.drained();
   }
 
   /** Sets the window's title, with the next frame; null restores the one before. */

@@ -91,18 +91,13 @@ function titleLines(
   const lines = argumentLines(argument, { first: o.columns - first, width: o.columns - indent });
   if (lines.length === 0) return [`${head}${status}`];
   // Where the line has no room for the status, it has a line of its own.
-  const isOwnLine = o.columns - indent - Bun.stringWidth(status) < MIN_ARGUMENT;
-  if (isOwnLine) {
-    const own = cutTo(o.status.join(look.dim(look.glyph.dot)), o.columns - 4, look);
-    return [
-      ...placed(fitStatus(lines, { ...o, indent, first, status: 0 }, look), { head, indent }),
-      `    ${own}`,
-    ];
-  }
-  const fitted = fitStatus(lines, { ...o, indent, first, status: Bun.stringWidth(status) }, look);
+  const width = Bun.stringWidth(status);
+  const isOwnLine = o.columns - indent - width < MIN_ARGUMENT;
+  const fitted = fitStatus(lines, { ...o, indent, first, status: isOwnLine ? 0 : width }, look);
+  const own = o.status.join(look.dim(look.glyph.dot));
+  if (isOwnLine) return [...placed(fitted, { head, indent }), `    ${cutTo(own, o.columns - 4, look)}`];
   const last = fitted.pop() ?? "";
-  const end = last === "" ? o.status.join(look.dim(look.glyph.dot)) : last + status;
-  return placed([...fitted, end], { head, indent });
+  return placed([...fitted, last === "" ? own : last + status], { head, indent });
 }
 
 /** Columns of the argument's last line that the status leaves at least. */
@@ -165,7 +160,7 @@ function bodyLines(
   const most = full ? Number.POSITIVE_INFINITY : outcome.most;
   if (diff !== null) {
     const shown = diffLines(diff.slice(0, most), columns - 4, look);
-    return [...shown, ...hiddenText(diff.length - shown.length, "more", look)].map((line) => `    ${line}`);
+    return [...shown, ...hiddenText(diff.length - shown.length, "first", look)].map((line) => `    ${line}`);
   }
   if (most === 0 || lines.length === 0) return [];
   const whole = full || isProse ? lines.flatMap((line) => wrapTo(line, columns - 4)) : lines;
@@ -174,16 +169,13 @@ function bodyLines(
   const shown = isWhole ? whole : keep === "first" ? whole.slice(0, most) : whole.slice(-most);
   const paint = outcome.failure === null ? look.dim : (line: string) => line;
   const body = shown.map((line) => paint(cutTo(line, columns - 4, look)));
-  const hidden = hiddenText(whole.length - shown.length, keep === "first" ? "more" : "above", look);
+  const hidden = hiddenText(whole.length - shown.length, keep, look);
   return (keep === "first" ? [...body, ...hidden] : [...hidden, ...body]).map((line) => barred(line, look));
 }
 
-function hiddenText(count: number, where: string, look: Look): string[] {
+function hiddenText(count: number, keep: Outcome["keep"], look: Look): string[] {
   if (count <= 0) return [];
-  const text =
-    where === "more"
-      ? `${count} more ${count === 1 ? "line" : "lines"}`
-      : `${plural(count, "line")} ${where}`;
+  const text = keep === "first" ? plural(count, "more line") : `${plural(count, "line")} above`;
   return [look.dim(`${look.mark.ellipsis} ${text}`)];
 }
 

@@ -60,34 +60,22 @@ export function liveLines(state: RunState, size: LiveSize, look: Look): string[]
   return [...(size.isBelowText ? [""] : []), ...above, "", ...bottom];
 }
 
+/** What arrives, the work, and directly above the status the lists that plugins show. */
 function aboveStatus(state: RunState, size: LiveSize, look: Look): string[] {
   const { columns } = size;
-  const lists = checklistsOf(state, { columns, rows: Math.min(MAX_LIST, Math.floor(size.rows / 2)) }, look);
-  const gap = lists.length > 0 ? [""] : [];
-  const left = size.rows - lists.length - gap.length;
-  const above = workAndStream(state, { ...size, rows: left }, look);
-  return above.length === 0 ? lists : [...above, ...gap, ...lists];
-}
-
-/** The lists that plugins show stay directly above the status. */
-function checklistsOf(state: RunState, o: { columns: number; rows: number }, look: Look): string[] {
-  const lists = [...state.checklists.values()];
-  const rows = Math.floor(o.rows / Math.max(1, lists.length));
-  return lists.flatMap((items) => checklistLines(items, { ...o, rows }, look));
-}
-
-function workAndStream(state: RunState, size: LiveSize, look: Look): string[] {
-  const { columns } = size;
+  const checklists = [...state.checklists.values()];
+  const share = Math.floor(Math.min(MAX_LIST, Math.floor(size.rows / 2)) / Math.max(1, checklists.length));
+  const lists = checklists.flatMap((items) => checklistLines(items, { columns, rows: share }, look));
+  const gapped = lists.length > 0 ? ["", ...lists] : [];
+  const rows = size.rows - gapped.length;
   const reads =
     state.reads.length > 0 ? blockLines({ kind: "reads", calls: state.reads }, { columns }, look) : [];
-  const work = [...reads, ...workLines(state, { ...size, rows: size.rows - reads.length }, look)].slice(
-    0,
-    size.rows,
-  );
-  const left = size.rows - work.length;
-  const stream = streamLines(state, { ...size, rows: left }, look);
-  const gap = stream.length > 0 && work.length > 0 && stream.length + work.length < size.rows ? [""] : [];
-  return [...stream, ...gap, ...work];
+  const running = workLines(state, { ...size, rows: rows - reads.length }, look);
+  const work = [...reads, ...running].slice(0, rows);
+  const stream = streamLines(state, { ...size, rows: rows - work.length }, look);
+  const gap = stream.length > 0 && work.length > 0 && stream.length + work.length < rows ? [""] : [];
+  const above = [...stream, ...gap, ...work];
+  return above.length === 0 ? lists : [...above, ...gapped];
 }
 
 function streamLines(state: RunState, { columns, rows, answer, full }: LiveSize, look: Look): string[] {

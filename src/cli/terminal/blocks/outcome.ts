@@ -30,36 +30,22 @@ const WRITE_LINES = 6;
 export function outcomeOf(call: CallBlock): Outcome {
   if (call.state !== "done") return failed(call);
   const result = call.result ?? "";
-  switch (call.name) {
-    case "Bash":
-      return ofCommand(result);
-    case "Read":
-      return readCounts(result);
-    case "Edit":
-      return ofEdit(call, result);
-    case "Write":
-      return ofWrite(call, result);
-    case "Glob":
-    case "Grep":
-      return ofSearch(call, result);
-    case "Agent":
-      return ofAgent(result);
-    case "Plan":
-      return shown(linesOf(result.replace(/^.*:\n/, "")), { most: 20, isProse: true });
-    case "AskUser":
-      return ofQuestions(result);
-    // The list above the status shows it.
-    case "TaskCreate":
-    case "TaskUpdate":
-    case "Skill":
-    case "SendMessage":
-    case "ToolSearch":
-    case "Complete":
-      return shown([]);
-    default:
-      return shown(linesOf(result));
-  }
+  return OUTCOMES.get(call.name)?.(result, call) ?? shown(SILENT.has(call.name) ? [] : linesOf(result));
 }
+
+const OUTCOMES = new Map<string, (result: string, call: CallBlock) => Outcome>([
+  ["Bash", ofCommand],
+  ["Read", readCounts],
+  ["Edit", ofEdit],
+  ["Write", ofWrite],
+  ["Glob", ofSearch],
+  ["Grep", ofSearch],
+  ["Agent", ofAgent],
+  ["Plan", (result) => shown(linesOf(result.replace(/^.*:\n/, "")), { most: 20, isProse: true })],
+  ["AskUser", ofQuestions],
+]);
+/** The list above the status shows the tasks. */
+const SILENT = new Set(["TaskCreate", "TaskUpdate", "Skill", "SendMessage", "ToolSearch", "Complete"]);
 
 function shown(lines: string[], o: Partial<Outcome> = {}): Outcome {
   return {
@@ -142,7 +128,7 @@ function readCounts(result: string): Outcome {
   return shown(lines, { facts, most: 0 });
 }
 
-function ofEdit({ input }: CallBlock, result: string): Outcome {
+function ofEdit(result: string, { input }: CallBlock): Outcome {
   const diff = editDiff(result);
   if (diff === null) {
     const created = typeof input.new_string === "string" ? linesOf(input.new_string) : linesOf(result);
@@ -152,7 +138,7 @@ function ofEdit({ input }: CallBlock, result: string): Outcome {
   return shown([], { facts: [`+${plus} -${minus}`], diff, most: 30 });
 }
 
-function ofWrite({ input }: CallBlock, result: string): Outcome {
+function ofWrite(result: string, { input }: CallBlock): Outcome {
   const lines = typeof input.content === "string" ? linesOf(input.content) : [];
   const isNew = result.startsWith("Created");
   return shown([], {
@@ -166,7 +152,7 @@ function added(lines: string[]): DiffLine[] {
   return lines.map((text, index) => ({ mark: "+", number: index + 1, text }));
 }
 
-function ofSearch({ name, input }: CallBlock, result: string): Outcome {
+function ofSearch(result: string, { name, input }: CallBlock): Outcome {
   const lines = linesOf(result);
   const found = lines.filter((line) => line !== "" && !/^\[.*\]$/.test(line)).length;
   const isNone = /^No /.test(result) || found === 0;
