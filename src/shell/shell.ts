@@ -369,45 +369,34 @@ export class Shell {
 }
 
 /** The commands that change the shell itself. */
-const OWN = new Map<string, (args: string[], state: State) => Promise<number>>([
-  [":", async () => 0],
-  ["true", async () => 0],
-  ["false", async () => 1],
-  [
-    "exit",
-    async ([code], { status }) => {
-      if (code !== undefined && !/^\d+$/.test(code)) throw wrong(`exit: expected a number, got ${code}`);
-      throw new Exit(code === undefined ? status : Number(code) % 256);
-    },
-  ],
-  [
-    "export",
-    async (args, { variables, exported }) => {
-      for (const arg of args) {
-        const [, name, value] = /^([A-Za-z_]\w*)(?:=(.*))?$/s.exec(arg) ?? [];
-        if (name === undefined) throw wrong(`export: expected NAME or NAME=value, got ${arg}`);
-        if (value !== undefined) variables.set(name, value);
-        exported.add(name);
-      }
-      return 0;
-    },
-  ],
-  [
-    "unset",
-    async (args, { variables }) => {
-      for (const name of args) variables.delete(name);
-      return 0;
-    },
-  ],
-  [
-    "set",
-    async ([flag, ...more], state) => {
-      if (!/^[-+]e$/.test(flag ?? "") || more.length > 0) throw wrong("set: expected -e or +e");
-      state.exitsOnError = flag === "-e";
-      return 0;
-    },
-  ],
-]);
+const OWN_COMMANDS: Record<string, (args: string[], state: State) => Promise<number>> = {
+  ":": async () => 0,
+  true: async () => 0,
+  false: async () => 1,
+  async exit([code], { status }) {
+    if (code !== undefined && !/^\d+$/.test(code)) throw wrong(`exit: expected a number, got ${code}`);
+    throw new Exit(code === undefined ? status : Number(code) % 256);
+  },
+  async export(args, { variables, exported }) {
+    for (const arg of args) {
+      const [, name, value] = /^([A-Za-z_]\w*)(?:=(.*))?$/s.exec(arg) ?? [];
+      if (name === undefined) throw wrong(`export: expected NAME or NAME=value, got ${arg}`);
+      if (value !== undefined) variables.set(name, value);
+      exported.add(name);
+    }
+    return 0;
+  },
+  async unset(args, { variables }) {
+    for (const name of args) variables.delete(name);
+    return 0;
+  },
+  async set([flag, ...more], state) {
+    if (!/^[-+]e$/.test(flag ?? "") || more.length > 0) throw wrong("set: expected -e or +e");
+    state.exitsOnError = flag === "-e";
+    return 0;
+  },
+};
+const OWN = new Map(Object.entries(OWN_COMMANDS));
 
 /** What a command prints, for a file or a word. */
 class Collected {
