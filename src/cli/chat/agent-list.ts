@@ -7,6 +7,11 @@ import type { ChildRun } from "../transcript/transcript.ts";
 
 const MAX_ROWS = 5;
 
+interface Place {
+  columns: number;
+  now: number;
+}
+
 interface AgentListPorts {
   open(child: ChildRun): void;
   stop(child: ChildRun): void;
@@ -58,11 +63,7 @@ export class AgentList {
     return true;
   }
 
-  lines(
-    children: readonly ChildRun[],
-    { columns, now }: { columns: number; now: number },
-    look: Look,
-  ): string[] {
+  lines(children: readonly ChildRun[], { columns, now }: Place, look: Look): string[] {
     const all = running(children);
     if (all.length === 0) {
       this.leave();
@@ -79,7 +80,7 @@ export class AgentList {
     return [...rows, look.dim(cutTo(`  ${hint}${more}`, columns, look))];
   }
 
-  #line(child: ChildRun, { columns, now }: { columns: number; now: number }, look: Look): string {
+  #line(child: ChildRun, { columns, now }: Place, look: Look): string {
     const isChosen = child.uuid === this.#selected;
     const side = `${formatElapsed(Math.max(0, now - child.started_at_ms))}${look.glyph.dot}${formatCount(child.tokens_used)} tokens`;
     const width = Math.max(8, columns - Bun.stringWidth(side) - 6);

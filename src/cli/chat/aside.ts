@@ -1,8 +1,8 @@
 /** A question beside the conversation: an agent without tools answers it from the conversation so far. */
 
 import { messageOf } from "../../lib/error-detail.ts";
-import { SyscallError } from "../../plugin/index.ts";
 import type { StreamEvent } from "../../protocol/methods.ts";
+import { usageError } from "../exit.ts";
 import { type Look, plainLines, wrapTo } from "../terminal/look.ts";
 import type { LogEntry } from "../transcript/transcript.ts";
 import type { ChatOptions } from "./actions.ts";
@@ -39,7 +39,7 @@ export class Aside {
     const { link, options } = this.#ports;
     try {
       const input = await transcript(link, uuid);
-      if (input === "") throw new SyscallError("INVALID", "the conversation has no answer yet");
+      if (input === "") throw usageError("the conversation has no answer yet");
       const { provider, model } = await link.request("show", { uuid });
       const request = {
         cwd: options.cwd,

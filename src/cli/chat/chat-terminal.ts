@@ -176,16 +176,9 @@ class ChatTerminal {
     if (chat.front?.view.questionKey(data)) return;
     if (this.#agents.hasFocus && this.#agents.key(data, chat.conversation.children)) return;
     if (!this.#line.hasMenu && this.#chatKey(data)) return;
-    switch (this.#line.key(data)) {
-      case "submit":
-        chat.submit("next_step");
-        break;
-      case "unused":
-        this.#chatKey(data);
-        break;
-      case "used":
-        break;
-    }
+    const outcome = this.#line.key(data);
+    if (outcome === "submit") chat.submit("next_step");
+    else if (outcome === "unused") this.#chatKey(data);
   }
 
   /** Keys that act on the conversation. Returns whether it was one. */
@@ -193,29 +186,16 @@ class ChatTerminal {
     const chat = this.#chat;
     const line = this.#line;
     const is = (...keys: KeyId[]): boolean => keys.some((key) => matchesKey(data, key));
+    const isLater = is("alt+enter", "tab") || data === "\x1b\r";
+    if (is("alt+up") || (is("up") && line.isEmpty)) return chat.takeBack();
+    if (is("down") && line.isEmpty) return this.#agents.enter(chat.conversation.children);
     if (is("escape")) {
       if (!chat.endShell() && !chat.conversation.unwatch()) chat.stop();
-      return true;
-    }
-    if (is("ctrl+o")) {
-      chat.front?.view.key(data);
-      return true;
-    }
-    if (is("ctrl+d") && line.isEmpty) {
-      chat.leave();
-      return true;
-    }
-    if (is("alt+up") || (is("up") && line.isEmpty)) return chat.takeBack();
-    if (is("ctrl+b") && chat.hasCommand) {
-      chat.moveCommand();
-      return true;
-    }
-    if (is("down") && line.isEmpty) return this.#agents.enter(chat.conversation.children);
-    if ((is("alt+enter") || data === "\x1b\r" || is("tab")) && chat.isWorking && !line.isEmpty) {
-      chat.submit("after_answer");
-      return true;
-    }
-    if (is("shift+tab")) chat.nextMode();
+    } else if (is("ctrl+o")) chat.front?.view.key(data);
+    else if (is("ctrl+d") && line.isEmpty) chat.leave();
+    else if (is("ctrl+b") && chat.hasCommand) chat.moveCommand();
+    else if (isLater && chat.isWorking && !line.isEmpty) chat.submit("after_answer");
+    else if (is("shift+tab")) chat.nextMode();
     else if (is("ctrl+t")) chat.listUnits();
     else if (is("ctrl+s")) chat.sendNow();
     else if (is("ctrl+g")) this.#edit();

@@ -6,7 +6,7 @@ import { ASK_MODES, type AskMode } from "../../lib/ask-modes.ts";
 import { errnoOf, messageOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { AskAnswer } from "../../protocol/methods.ts";
-import { EXIT } from "../exit.ts";
+import { EXIT, usageError } from "../exit.ts";
 import type { Io } from "../io.ts";
 import type { CompletableCommand } from "../terminal/completion.ts";
 import { type Draft, expanded, joined } from "../terminal/draft.ts";
@@ -277,8 +277,8 @@ export class Chat implements ChatActions {
 
   aside(question: string): void {
     const { uuid } = this;
-    if (uuid === null) throw new SyscallError("INVALID", "there is no conversation to ask about yet");
-    if (this.#aside !== null) throw new SyscallError("INVALID", "the question before is not answered yet");
+    if (uuid === null) throw usageError("there is no conversation to ask about yet");
+    if (this.#aside !== null) throw usageError("the question before is not answered yet");
     const { link, look, options } = this;
     const changed = () => this.#parts.changed();
     const done = (lines: (columns: number) => string[]): void => {

@@ -2,7 +2,8 @@
 
 import { realpathSync } from "node:fs";
 import { splitToolRules } from "../../lib/tool-rules.ts";
-import { EFFORTS, SyscallError } from "../../plugin/index.ts";
+import type { SyscallError } from "../../plugin/index.ts";
+import { usageError } from "../exit.ts";
 import { absoluteFolder } from "../files/paths.ts";
 import { project } from "../io.ts";
 import { patchText, problemsText, refusedText, statText, undoText } from "../output/changes.ts";
@@ -11,7 +12,7 @@ import { changedFiles } from "../processes/target.ts";
 import type { CompletableCommand } from "../terminal/completion.ts";
 import type { ChatActions } from "./actions.ts";
 import { begin, fork, name, resume, resumeValues } from "./conversation-commands.ts";
-import { agent, agentValues, effort, model, modelValues } from "./model-commands.ts";
+import { agent, agentValues, effort, effortValues, model, modelValues } from "./model-commands.ts";
 import { ask, modeValues } from "./modes.ts";
 import { YES_NO } from "./picker.ts";
 import { wordsOf } from "./prompt-commands.ts";
@@ -23,66 +24,45 @@ export interface ChatCommand extends CompletableCommand {
 }
 
 export function chatCommands(chat: ChatActions): ChatCommand[] {
-  return [
-    {
-      name: "model",
-      about: "choose the model: MODEL or PROVIDER/MODEL",
-      values: () => modelValues(chat),
-      run: model,
-    },
-    {
-      name: "effort",
-      about: "how much the model thinks before it answers",
-      values: async () => EFFORTS.map((value) => ({ value, about: "" })),
-      run: effort,
-    },
-    {
-      name: "agent",
-      about: "choose the agent of a new conversation",
-      values: () => agentValues(chat),
-      run: agent,
-    },
-    { name: "tools", about: "what the agent may use", run: tools },
-    {
-      name: "ask",
-      about: "what needs your yes: plan, outside, edits, off",
-      values: async () => modeValues(),
-      run: ask,
-    },
-    {
-      name: "allow",
-      about: "allow tools without a question, such as Bash(git *)",
-      hint: "<rules>",
-      run: (c, rules) => rights(c, "allow", rules),
-    },
-    { name: "deny", about: "refuse tools", hint: "<rules>", run: (c, rules) => rights(c, "deny", rules) },
-    {
-      name: "add",
-      about: "let the agent use a folder outside the project",
-      hint: "<folder>",
-      run: add,
-    },
-    { name: "compact", about: "shorten the conversation that the model gets", run: compact },
-    { name: "diff", about: "what the conversation changed in files", run: diff },
-    { name: "undo", about: "take its changes of files back; asks first", run: undo },
-    { name: "units", about: "what runs in the background; ctrl-t", run: units },
-    { name: "cost", about: "tokens and money so far", run: cost },
-    { name: "btw", about: "ask something aside, while the agent works", hint: "<question>", run: btw },
-    { name: "name", about: "name the conversation, for /resume", hint: "<name>", run: name },
-    { name: "copy", about: "copy the last answer to the clipboard", run: copy },
-    {
-      name: "export",
-      about: "write it to a file: Markdown, or HTML by .html",
-      hint: "[file]",
-      run: exportTo,
-    },
-    { name: "fork", about: "continue in a copy; the original stays as it is", run: fork },
-    { name: "resume", about: "continue another conversation", values: () => resumeValues(chat), run: resume },
-    { name: "new", about: "begin a new conversation", run: begin },
-    { name: "quit", about: "leave; the conversation can be resumed", run: quit },
-    { name: "help", about: "commands and keys", run: help },
-  ];
+  return COMMANDS.map(({ values, ...command }) => ({
+    ...command,
+    ...(values && { values: () => values(chat) }),
+  }));
 }
+
+interface Command extends Omit<ChatCommand, "values"> {
+  values?(chat: ChatActions): Promise<{ value: string; about: string }[]>;
+}
+
+const COMMANDS: readonly Command[] = [
+  { name: "model", about: "choose the model: MODEL or PROVIDER/MODEL", values: modelValues, run: model },
+  { name: "effort", about: "how much the model thinks before it answers", values: effortValues, run: effort },
+  { name: "agent", about: "choose the agent of a new conversation", values: agentValues, run: agent },
+  { name: "tools", about: "what the agent may use", run: tools },
+  { name: "ask", about: "what needs your yes: plan, outside, edits, off", values: modeValues, run: ask },
+  {
+    name: "allow",
+    about: "allow tools without a question, such as Bash(git *)",
+    hint: "<rules>",
+    run: (c, rules) => rights(c, "allow", rules),
+  },
+  { name: "deny", about: "refuse tools", hint: "<rules>", run: (c, rules) => rights(c, "deny", rules) },
+  { name: "add", about: "let the agent use a folder outside the project", hint: "<folder>", run: add },
+  { name: "compact", about: "shorten the conversation that the model gets", run: compact },
+  { name: "diff", about: "what the conversation changed in files", run: diff },
+  { name: "undo", about: "take its changes of files back; asks first", run: undo },
+  { name: "units", about: "what runs in the background; ctrl-t", run: units },
+  { name: "cost", about: "tokens and money so far", run: cost },
+  { name: "btw", about: "ask something aside, while the agent works", hint: "<question>", run: btw },
+  { name: "name", about: "name the conversation, for /resume", hint: "<name>", run: name },
+  { name: "copy", about: "copy the last answer to the clipboard", run: copy },
+  { name: "export", about: "write it to a file: Markdown, or HTML by .html", hint: "[file]", run: exportTo },
+  { name: "fork", about: "continue in a copy; the original stays as it is", run: fork },
+  { name: "resume", about: "continue another conversation", values: resumeValues, run: resume },
+  { name: "new", about: "begin a new conversation", run: begin },
+  { name: "quit", about: "leave; the conversation can be resumed", run: async (chat) => chat.leave() },
+  { name: "help", about: "commands and keys", run: help },
+];
 
 async function tools(chat: ChatActions): Promise<void> {
   if (chat.uuid === null) {
@@ -109,8 +89,7 @@ async function tools(chat: ChatActions): Promise<void> {
 async function rights(chat: ChatActions, method: "allow" | "deny", args: string): Promise<void> {
   // No shell has taken the quotes away with which a rule is written elsewhere.
   const rules = splitToolRules(args.replace(/^(["'])(.*)\1$/s, "$2")).filter((rule) => rule !== "");
-  if (rules.length === 0)
-    throw new SyscallError("INVALID", `/${method} needs a rule, such as Read or Bash(git *)`);
+  if (rules.length === 0) throw usageError(`/${method} needs a rule, such as Read or Bash(git *)`);
   await requireTools(chat, rules);
   const unasked = method === "allow";
   const still = unasked ? await stillAsked(rules) : "";
@@ -136,7 +115,7 @@ async function rights(chat: ChatActions, method: "allow" | "deny", args: string)
 
 /** The folder counts for the run and its children; before the first message, for the run that it begins. */
 async function add(chat: ChatActions, folder: string): Promise<void> {
-  if (folder === "") throw new SyscallError("INVALID", "/add needs a folder, such as ../site");
+  if (folder === "") throw usageError("/add needs a folder, such as ../site");
   const path = folder.replace(/^~(?=\/|$)/, chat.io.env.HOME ?? "~");
   const dir = absoluteFolder(chat.io, "/add", path);
   if (chat.uuid === null) chat.options.add = [...new Set([...(chat.options.add ?? []), dir])];
@@ -157,7 +136,7 @@ async function requireTools(chat: ChatActions, texts: readonly string[]): Promis
       !tools.some(({ name }) => name === rule.name),
   );
   if (wrong !== undefined)
-    throw new SyscallError("INVALID", `there is no tool ${JSON.stringify(wrong.text)}: /tools lists them`);
+    throw usageError(`there is no tool ${JSON.stringify(wrong.text)}: /tools lists them`);
 }
 
 /** Which of these rules answer no question about commands that run what their arguments say; "" for none. */
@@ -203,12 +182,8 @@ async function cost(chat: ChatActions): Promise<void> {
 }
 
 async function btw(chat: ChatActions, question: string): Promise<void> {
-  if (question === "") throw new SyscallError("INVALID", "/btw needs a question");
+  if (question === "") throw usageError("/btw needs a question");
   chat.aside(question);
-}
-
-async function quit(chat: ChatActions): Promise<void> {
-  chat.leave();
 }
 
 async function help(chat: ChatActions): Promise<void> {
@@ -244,7 +219,7 @@ const KEYS: readonly [string, string][] = [
 ];
 
 function needsLive(what: string): SyscallError {
-  return new SyscallError("INVALID", `${what} while the conversation is live: send a message first`);
+  return usageError(`${what} while the conversation is live: send a message first`);
 }
 
 /** A longer patch is shown as a list of files. */
@@ -290,7 +265,6 @@ async function undo(chat: ChatActions, args: string): Promise<void> {
 }
 
 function asked(chat: ChatActions, args: string): { uuid: string; files: string[] | undefined } {
-  if (chat.uuid === null)
-    throw new SyscallError("INVALID", "nothing was changed yet: there is no conversation");
+  if (chat.uuid === null) throw usageError("nothing was changed yet: there is no conversation");
   return { uuid: chat.uuid, files: changedFiles(chat.io, wordsOf(args)) };
 }

@@ -2,7 +2,7 @@
 
 import type { ProcInfo } from "../../kernel/types.ts";
 import { recordedMode } from "../../lib/ask-modes.ts";
-import { SyscallError } from "../../plugin/index.ts";
+import { usageError } from "../exit.ts";
 import { cut, formatCost, formatElapsed, oneLine, plural } from "../output/format.ts";
 import { target } from "../processes/target.ts";
 import type { ChatActions, PastRun } from "./actions.ts";
@@ -16,15 +16,15 @@ const TITLE_WIDTH = 30;
 const MAX_ALIKE = 20;
 
 export async function name(chat: ChatActions, args: string): Promise<void> {
-  if (chat.uuid === null) throw new SyscallError("INVALID", "there is no conversation to name yet");
+  if (chat.uuid === null) throw usageError("there is no conversation to name yet");
   const named = oneLine(args, INTENT_WIDTH);
-  if (named === "") throw new SyscallError("INVALID", "/name needs a name");
+  if (named === "") throw usageError("/name needs a name");
   chat.names.set(chat.uuid, named);
   chat.print(`name: ${named}`);
 }
 
 export async function fork(chat: ChatActions): Promise<void> {
-  if (chat.uuid === null) throw new SyscallError("INVALID", "there is no conversation to fork yet");
+  if (chat.uuid === null) throw usageError("there is no conversation to fork yet");
   const origin = chat.uuid;
   const { uuid } = await chat.link.fork(origin);
   await chat.change({ uuid, state: "live" });
@@ -67,13 +67,9 @@ export async function conversations(chat: Pick<ChatActions, "link" | "io">): Pro
     .slice(0, MAX_RESUMABLE);
 }
 
-export function pastRun({
-  uuid,
-  state,
-  ended_at_ms,
-  permissions,
-  asks,
-}: Pick<ProcInfo, "uuid" | "state" | "ended_at_ms" | "permissions" | "asks">): PastRun {
+type KnownRun = Pick<ProcInfo, "uuid" | "state" | "ended_at_ms" | "permissions" | "asks">;
+
+export function pastRun({ uuid, state, ended_at_ms, permissions, asks }: KnownRun): PastRun {
   const mode = recordedMode(permissions);
   if (state === "suspended") return { uuid, state: "suspended", mode, question: asks[0]?.id };
   return { uuid, state: ended_at_ms === null ? "live" : "ended", mode };

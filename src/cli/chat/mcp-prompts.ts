@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
+import { usageError } from "../exit.ts";
 import { environment, type Io, project } from "../io.ts";
 import { oneLine } from "../output/format.ts";
 import type { CompletableCommand } from "../terminal/completion.ts";
@@ -115,8 +116,8 @@ function argumentsOf(prompt: Prompt, command: string, text: string): Record<stri
     if (value) args[name] = value;
   }
   const usage = `/${command} ${about({ ...prompt, description: "" })}`.trimEnd();
-  if (rest.length > 0) throw new SyscallError("INVALID", `${usage}: it takes no ${rest.join(" ")}`);
+  if (rest.length > 0) throw usageError(`${usage}: it takes no ${rest.join(" ")}`);
   const missing = prompt.arguments.filter(({ name, required }) => required && args[name] === undefined);
   if (missing.length === 0) return args;
-  throw new SyscallError("INVALID", `${usage}: expected ${missing.map(({ name }) => name).join(", ")}`);
+  throw usageError(`${usage}: expected ${missing.map(({ name }) => name).join(", ")}`);
 }

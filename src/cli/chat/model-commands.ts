@@ -1,8 +1,9 @@
 /** The commands /model, /effort and /agent of a conversation. */
 
 import { nearestName } from "../../lib/edit-distance.ts";
-import { EFFORTS, SyscallError } from "../../plugin/index.ts";
+import { EFFORTS } from "../../plugin/index.ts";
 import type { ModelWire } from "../../protocol/methods.ts";
+import { usageError } from "../exit.ts";
 import { project } from "../io.ts";
 import { formatCount, oneLine } from "../output/format.ts";
 import type { ChatActions } from "./actions.ts";
@@ -67,7 +68,7 @@ async function namedModel(
       known.map(({ model }) => model),
     );
     const hint = near === undefined ? "" : `did you mean ${near}? `;
-    throw new SyscallError("INVALID", `${provider} has no model ${shown}: ${hint}/model lists its models`);
+    throw usageError(`${provider} has no model ${shown}: ${hint}/model lists its models`);
   }
   const isMeant = await chat.pick(`No list of ${provider ?? "a provider"} has ${shown}. Use it?`, YES_NO);
   return isMeant === true ? named : null;
@@ -85,7 +86,7 @@ export async function effort(chat: ChatActions, args: string): Promise<void> {
   const choices = EFFORTS.map((value) => ({ value, label: value, about: value === now ? "in use" : "" }));
   const wanted = EFFORTS.find((one) => one === args);
   if (args !== "" && wanted === undefined)
-    throw new SyscallError("INVALID", `/effort takes ${EFFORTS.join(", ")}; got ${JSON.stringify(args)}`);
+    throw usageError(`/effort takes ${EFFORTS.join(", ")}; got ${JSON.stringify(args)}`);
   const chosen =
     wanted ?? (await chat.pick(`How much is the model to think? Now: ${now ?? "its own default"}`, choices));
   if (chosen === null) return;
@@ -96,6 +97,10 @@ export async function effort(chat: ChatActions, args: string): Promise<void> {
   }
   const { applied } = await chat.link.request("set_model", { uuid: chat.uuid, effort: chosen });
   chat.print(`effort: ${chosen}${applied ? "" : ", from the next step on"}`);
+}
+
+export async function effortValues(): Promise<{ value: string; about: string }[]> {
+  return EFFORTS.map((value) => ({ value, about: "" }));
 }
 
 /** The model and agent of a new conversation, or that there is none. */
@@ -148,7 +153,7 @@ export async function agent(chat: ChatActions, name: string): Promise<void> {
     return;
   }
   if (!known.some(({ value }) => value === name)) {
-    throw new SyscallError("INVALID", `there is no agent ${JSON.stringify(name)}: /agent lists them`);
+    throw usageError(`there is no agent ${JSON.stringify(name)}: /agent lists them`);
   }
   chat.options.agent = name;
   if (chat.uuid === null) return chat.print(`agent: ${name}`);

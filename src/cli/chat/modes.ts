@@ -1,9 +1,9 @@
 /** The mode of a conversation: the command /ask, its cycle by Shift+Tab, and the question that ends a plan. */
 
 import { ASK_MODES, type AskMode, MODE_ABOUTS } from "../../lib/ask-modes.ts";
-import { SyscallError } from "../../plugin/index.ts";
 import type { AskUser } from "../../protocol/methods.ts";
 import type { ProgressPayload } from "../../protocol/stream.ts";
+import { usageError } from "../exit.ts";
 import type { RunState } from "../transcript/run-state.ts";
 import type { ChatActions } from "./actions.ts";
 import type { Link } from "./link.ts";
@@ -19,10 +19,7 @@ export const CARRY_OUT = "I accept the plan. Carry it out.";
 export async function ask(chat: ChatActions, name: string): Promise<void> {
   const named = CYCLE.find((mode) => mode === name);
   if (name !== "" && named === undefined)
-    throw new SyscallError(
-      "INVALID",
-      `there is no mode ${JSON.stringify(name)}: expected ${CYCLE.join(", ")}`,
-    );
+    throw usageError(`there is no mode ${JSON.stringify(name)}: expected ${CYCLE.join(", ")}`);
   const choices = CYCLE.map((mode) => ({
     value: mode,
     label: mode,
@@ -35,7 +32,7 @@ export async function ask(chat: ChatActions, name: string): Promise<void> {
   chat.print(`mode ${now}: ${MODE_ABOUTS[now]}${above}`);
 }
 
-export function modeValues(): { value: string; about: string }[] {
+export async function modeValues(): Promise<{ value: string; about: string }[]> {
   return CYCLE.map((value) => ({ value, about: MODE_ABOUTS[value] }));
 }
 

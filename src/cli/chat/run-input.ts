@@ -5,6 +5,7 @@ import { messageOf } from "../../lib/error-detail.ts";
 import type { StreamEvent } from "../../protocol/methods.ts";
 import { projectOf, userPaths } from "../../server/offline-commands.ts";
 import { environment, type Io, type TerminalSize, type Wire } from "../io.ts";
+import type { InputSlot } from "../output/run-output.ts";
 import { expanded } from "../terminal/draft.ts";
 import type { InputLine } from "../terminal/input-line.ts";
 import { lookOf } from "../terminal/look.ts";
@@ -19,8 +20,7 @@ interface RunInputPorts {
   uuid: string;
   /** A connection for one request. */
   connect(): Promise<Wire>;
-  rows(): number;
-  redraw(): void;
+  slot: Pick<InputSlot, "rows" | "redraw">;
   say(line: string): void;
 }
 
@@ -32,7 +32,8 @@ export class RunInput {
 
   constructor(ports: RunInputPorts) {
     this.#ports = ports;
-    const { io, uuid, redraw } = ports;
+    const { io, uuid, slot } = ports;
+    const redraw = (): void => slot.redraw();
     const look = lookOf(io);
     this.#line = projectLine({
       cwd: io.cwd,
@@ -40,7 +41,7 @@ export class RunInput {
       projectId: projectOf({ cwd: io.cwd, env: io.env }).id,
       style: look,
       commands: () => [],
-      rows: ports.rows,
+      rows: () => slot.rows,
       redraw,
     });
     this.#outbox = new Outbox({

@@ -3,7 +3,8 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { runForInput } from "../../os/user-programs.ts";
-import { redactSecrets, SyscallError } from "../../plugin/index.ts";
+import { redactSecrets } from "../../plugin/index.ts";
+import { usageError } from "../exit.ts";
 import { callLine } from "../output/call-text.ts";
 import { oneLine, plural } from "../output/format.ts";
 import type { LogEntry } from "../transcript/transcript.ts";
@@ -25,7 +26,7 @@ export async function copy(chat: ChatActions): Promise<void> {
     if (kind === "text" && text.trim() !== "") answer = text.trim();
   };
   if (chat.uuid !== null) await chat.link.log(chat.uuid, take);
-  if (answer === "") throw new SyscallError("INVALID", "there is no answer to copy yet");
+  if (answer === "") throw usageError("there is no answer to copy yet");
   const { env, cwd, stderr } = chat.io;
   const size = Buffer.byteLength(answer);
   const byTerminal = size <= MAX_OSC_BYTES;
@@ -34,10 +35,7 @@ export async function copy(chat: ChatActions): Promise<void> {
   for (const argv of writers(env))
     byProgram ||= await runForInput(argv, { cwd, env, timeoutMs: CLIPBOARD_MS, input: answer });
   if (!byTerminal && !byProgram)
-    throw new SyscallError(
-      "INVALID",
-      `the answer has ${size} bytes, too many for the terminal's clipboard: /export`,
-    );
+    throw usageError(`the answer has ${size} bytes, too many for the terminal's clipboard: /export`);
   chat.print(`copied the last answer: ${plural(answer.split("\n").length, "line")}`);
 }
 
@@ -52,7 +50,7 @@ function writers(env: ChatActions["io"]["env"]): string[][] {
 /** Writes the conversation to a file: Markdown, or one HTML file without scripts and without links to other files. */
 export async function exportTo(chat: ChatActions, args: string): Promise<void> {
   const { uuid } = chat;
-  if (uuid === null) throw new SyscallError("INVALID", "there is no conversation to export yet");
+  if (uuid === null) throw usageError("there is no conversation to export yet");
   const name = args.replace(/^(["'])(.*)\1$/, "$2") || `conversation-${uuid}.md`;
   const file = resolve(chat.options.cwd ?? chat.io.cwd, name);
   if (existsSync(file) && (await chat.pick(`${name} exists. Overwrite it?`, YES_NO)) !== true) return;

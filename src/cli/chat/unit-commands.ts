@@ -2,7 +2,8 @@
 
 import { isTerminal } from "../../daemons/snapshot.ts";
 import { unitDetail } from "../../daemons/unit-line.ts";
-import { type DaemonSnapshot, SyscallError } from "../../plugin/index.ts";
+import type { DaemonSnapshot } from "../../plugin/index.ts";
+import { usageError } from "../exit.ts";
 import { formatElapsed, plural } from "../output/format.ts";
 import type { ChatActions } from "./actions.ts";
 
@@ -10,8 +11,7 @@ import type { ChatActions } from "./actions.ts";
 const SHOWN_LINES = 40;
 
 export async function units(chat: ChatActions): Promise<void> {
-  if (chat.uuid === null)
-    throw new SyscallError("INVALID", "nothing runs in the background: there is no conversation yet");
+  if (chat.uuid === null) throw usageError("nothing runs in the background: there is no conversation yet");
   const { all_units } = await chat.link.request("show", { uuid: chat.uuid });
   const newest = all_units.toReversed();
   const live = newest.filter(({ status }) => !isTerminal(status));

@@ -3,7 +3,7 @@
 import { TextTail } from "../../lib/text-tail.ts";
 import { type RunningShell, startShell } from "../../os/user-programs.ts";
 import { framed } from "../../plugin/frame.ts";
-import { SyscallError } from "../../plugin/index.ts";
+import { usageError } from "../exit.ts";
 import type { Io } from "../io.ts";
 import { formatSeconds, oneLine } from "../output/format.ts";
 import { cutTo, type Look, plainLines, wrapTo } from "../terminal/look.ts";
@@ -59,9 +59,9 @@ export class UserShell {
 
   /** Runs a line to its end. Fails with INVALID while another one runs. */
   async run({ line, isPrivate }: { line: string; isPrivate: boolean }): Promise<void> {
-    if (line === "") throw new SyscallError("INVALID", "! needs a command, such as !git status");
+    if (line === "") throw usageError("! needs a command, such as !git status");
     if (this.#running !== null)
-      throw new SyscallError("INVALID", `${oneLine(this.#running.line, 60)} still runs: Esc ends it`);
+      throw usageError(`${oneLine(this.#running.line, 60)} still runs: Esc ends it`);
     const { io, cwd, changed, look } = this.#p;
     const tail = new TextTail(MAX_CHARS);
     const startedMs = Date.now();

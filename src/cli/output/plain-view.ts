@@ -71,39 +71,24 @@ export class PlainView extends QuietView {
   }
 
   #add(change: Change): void {
-    switch (change.type) {
-      case "block":
-        this.#block(change.block);
-        break;
-      case "step":
-        this.#lastFailure = undefined;
-        this.#printProgress(stepText(change, this.style));
-        break;
-      case "call":
-        this.#printProgress(this.#blocks.started(change.call));
-        break;
-      case "thought":
-        this.#reasoning(change.text);
-        break;
-      case "answer":
-        this.#text(change.text);
-        break;
-      case "answer_end":
-        if (this.#words === null && this.#answer.isOpen) this.#held = this.#answer.text;
-        this.#answer.isOpen = false;
-        break;
-      case "answer_lost":
-        // The text of the failed attempt is not part of the next one.
-        this.#answer = { text: "", isOpen: false };
-        break;
-      case "retry":
-        this.#printProgress(this.style.yellow(`  ${retryLine(change.retry, this.#lastFailure)}`));
-        this.#lastFailure = change.retry.message;
-        break;
-      // Each failed attempt has its line.
-      case "retried":
-        break;
+    if (change.type === "block") this.#block(change.block);
+    else if (change.type === "call") this.#printProgress(this.#blocks.started(change.call));
+    else if (change.type === "thought") this.#reasoning(change.text);
+    else if (change.type === "answer") this.#text(change.text);
+    else if (change.type === "answer_end") {
+      if (this.#words === null && this.#answer.isOpen) this.#held = this.#answer.text;
+      this.#answer.isOpen = false;
+    } else if (change.type === "answer_lost") {
+      // The text of the failed attempt is not part of the next one.
+      this.#answer = { text: "", isOpen: false };
+    } else if (change.type === "step") {
+      this.#lastFailure = undefined;
+      this.#printProgress(stepText(change, this.style));
+    } else if (change.type === "retry") {
+      this.#printProgress(this.style.yellow(`  ${retryLine(change.retry, this.#lastFailure)}`));
+      this.#lastFailure = change.retry.message;
     }
+    // Each attempt that is retried has its line.
   }
 
   #block(block: Block): void {

@@ -93,12 +93,9 @@ export function verdictLine(verdict: AskVerdict, style: Style): string {
   return style.yellow(`asked: ${verdictText(verdict)}`) + why;
 }
 
-function verdictText({
-  verdict,
-  by,
-  via,
-  text,
-}: Pick<AskVerdict, "verdict" | "by" | "via" | "text">): string {
+type Given = Pick<AskVerdict, "verdict" | "by" | "via" | "text">;
+
+function verdictText({ verdict, by, via, text }: Given): string {
   const who = {
     user: `by the user${via ? ` (${printable(via)})` : ""}`,
     on_ask: "as there is no person to ask",

@@ -204,7 +204,9 @@ export async function orLostRun<T>(run: string, work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {
-    throw isLostConnection(error) ? lostRun(error, run) : error;
+    if (!isLostConnection(error)) throw error;
+    const message = `the connection to the daemon was lost: \`rnix resume ${run}\` resumes the run after its last step if the daemon has ended, \`rnix attach ${run}\` follows it if it still runs`;
+    throw new SyscallError("UNAVAILABLE", message, { cause: error });
   }
 }
 
@@ -237,12 +239,4 @@ async function* afterState(stream: AsyncIterable<StreamEvent>): AsyncGenerator<S
     const isKnown = isLive || ["spawn", "notice", "step"].includes(progress ?? "");
     if (!isState || !isKnown) yield event;
   }
-}
-
-function lostRun(cause: SyscallError, run: string): SyscallError {
-  return new SyscallError(
-    "UNAVAILABLE",
-    `the connection to the daemon was lost: \`rnix resume ${run}\` resumes the run after its last step if the daemon has ended, \`rnix attach ${run}\` follows it if it still runs`,
-    { cause },
-  );
 }

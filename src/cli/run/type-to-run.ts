@@ -22,12 +22,7 @@ export function typeToRun(io: Io, view: RunOutput, { uuid, connect }: TypedRun):
   const open = async (): Promise<void> => {
     const { RunInput } = await import("../chat/run-input.ts");
     if (isOver) return;
-    const ports = {
-      rows: () => slot.rows,
-      redraw: () => slot.redraw(),
-      say: (line: string) => view.say(line),
-    };
-    const input = new RunInput({ io, uuid, connect, ...ports });
+    const input = new RunInput({ io, uuid, connect, slot, say: (line) => view.say(line) });
     close = () => input.close();
     slot.below = input;
     slot.filter = (event) => input.take(event);

@@ -21,6 +21,8 @@ interface Language {
 
 const C_LIKE = { comments: ["//"], block: ["/*", "*/"], quotes: "\"'" } as const;
 
+const HASHED = { comments: ["#"], quotes: "\"'" } as const;
+
 const SCRIPT: Language = {
   ...C_LIKE,
   long: ["`"],
@@ -33,8 +35,7 @@ const SCRIPT: Language = {
 const LANGUAGES: Readonly<Record<string, Language>> = {
   "ts typescript tsx js jsx javascript mjs cjs mts cts": SCRIPT,
   "py python python3 pyi": {
-    comments: ["#"],
-    quotes: "\"'",
+    ...HASHED,
     long: ['"""', "'''"],
     sigils: "@",
     keywords:
@@ -69,8 +70,7 @@ const LANGUAGES: Readonly<Record<string, Language>> = {
   },
   "json jsonc json5 jsonl": { quotes: '"', keys: true, comments: ["//"], keywords: "true false null" },
   "yaml yml": {
-    comments: ["#"],
-    quotes: "\"'",
+    ...HASHED,
     keys: true,
     sigils: "&*",
     keywords: "true false null yes no on off",
@@ -84,8 +84,7 @@ const LANGUAGES: Readonly<Record<string, Language>> = {
       "add all alter and as asc between by case check column constraint create cross database default delete desc distinct drop else end exists foreign from full group having if in index inner insert into is join key left like limit not null offset on or order outer primary references returning right select set table then union unique update values view when where with integer text varchar boolean timestamp",
   },
   "ruby rb": {
-    comments: ["#"],
-    quotes: "\"'",
+    ...HASHED,
     sigils: "@:$",
     keywords:
       "alias and begin break case class def defined do else elsif end ensure false for if in module next nil not or redo rescue retry return self super then true undef unless until when while yield require attr_accessor puts",
@@ -98,10 +97,9 @@ const LANGUAGES: Readonly<Record<string, Language>> = {
     keywords: "important inherit initial auto none",
   },
   "html xml svg vue svelte": { block: ["<!--", "-->"], quotes: "\"'", keywords: "" },
-  "toml ini env": { comments: ["#"], quotes: "\"'", long: ['"""', "'''"], keywords: "true false" },
+  "toml ini env": { ...HASHED, long: ['"""', "'''"], keywords: "true false" },
   "make dockerfile docker makefile cmake": {
-    comments: ["#"],
-    quotes: "\"'",
+    ...HASHED,
     sigils: "$",
     keywords:
       "FROM RUN COPY ADD ENV ARG CMD ENTRYPOINT WORKDIR EXPOSE USER VOLUME LABEL ifeq ifdef ifndef else endif include define endef export",

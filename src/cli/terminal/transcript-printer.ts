@@ -34,35 +34,19 @@ export class TranscriptPrinter {
   }
 
   add(change: Exclude<Change, { type: "block" }> | { type: "block"; block: Part }): void {
-    switch (change.type) {
-      case "answer":
-        this.#answer ??= answerText(change.text, this.#look);
-        this.#answer.stream.push(change.text);
-        this.#printAnswer(this.#answer, this.#answer.stream.finished(this.#screen.columns));
-        break;
-      case "answer_end":
-        this.endAnswer();
-        break;
-      case "answer_lost":
-        this.#loseAnswer();
-        break;
-      case "block":
-        this.#block(change.block);
-        break;
-      case "retried": {
-        const times = plural(change.attempts, "attempt");
-        const before = change.isAnswered ? " before the model answered" : "";
-        const text = `${times} failed${before}: ${change.message}`;
-        this.#block({ kind: "note", text, tone: "quiet" });
-        break;
-      }
-      // The live region shows them.
-      case "thought":
-      case "call":
-      case "step":
-      case "retry":
-        break;
+    if (change.type === "answer") {
+      this.#answer ??= answerText(change.text, this.#look);
+      this.#answer.stream.push(change.text);
+      this.#printAnswer(this.#answer, this.#answer.stream.finished(this.#screen.columns));
+    } else if (change.type === "answer_end") this.endAnswer();
+    else if (change.type === "answer_lost") this.#loseAnswer();
+    else if (change.type === "block") this.#block(change.block);
+    else if (change.type === "retried") {
+      const before = change.isAnswered ? " before the model answered" : "";
+      const text = `${plural(change.attempts, "attempt")} failed${before}: ${change.message}`;
+      this.#block({ kind: "note", text, tone: "quiet" });
     }
+    // The live region shows the others.
   }
 
   say(line: string): void {

@@ -9,6 +9,7 @@ import { callLines, hasMore } from "./call.ts";
 import { childLine } from "./child.ts";
 
 type Shown = Exclude<Block, { kind: "end" }>;
+type Of<Kind extends Block["kind"]> = Extract<Block, { kind: Kind }>;
 
 export function blockLines(block: Shown, size: BlockSize, look: Look): string[] {
   const { columns } = size;
@@ -67,11 +68,7 @@ function headLines(run: RunHead, columns: number, look: Look): string[] {
   return [look.dim(cutTo(rest >= uuid.length ? `${parts}${look.glyph.dot}${uuid}` : parts, columns, look))];
 }
 
-function thoughtLines(
-  { text, ms }: Extract<Block, { kind: "thought" }>,
-  { columns, full }: BlockSize,
-  look: Look,
-): string[] {
+function thoughtLines({ text, ms }: Of<"thought">, { columns, full }: BlockSize, look: Look): string[] {
   const time = ms === null ? "thought" : `thought for ${ms < 1000 ? formatElapsed(ms) : formatSeconds(ms)}`;
   const title = look.dim(`${look.mark.thought} ${time}`);
   return full ? [title, ...thoughtText(text, columns).map((line) => look.dim(look.italic(line)))] : [title];
@@ -99,11 +96,7 @@ function readLines(calls: readonly CallBlock[], size: BlockSize, look: Look): st
   ];
 }
 
-function messageLines(
-  { from, text }: Extract<Block, { kind: "message" }>,
-  size: BlockSize,
-  look: Look,
-): string[] {
+function messageLines({ from, text }: Of<"message">, size: BlockSize, look: Look): string[] {
   if (from === "system") return textLines(text, look.dim(look.mark.bar), size, look.dim, look);
   const shown = from === "user" ? text : `from process ${from}: ${text}`;
   return textLines(shown, look.cyan(look.mark.message), size, look.bold, look);

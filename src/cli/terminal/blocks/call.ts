@@ -1,5 +1,6 @@
 /** A tool call as a block: its line with status and time, and the lines of its output or result below. */
 
+import type { TerminalSize } from "../../io.ts";
 import { callText } from "../../output/call-text.ts";
 import { formatElapsed, formatSeconds, plural } from "../../output/format.ts";
 import { runningMs } from "../../transcript/run-calls.ts";
@@ -55,11 +56,7 @@ export function runningLines(
   return [...title, ...tailLines(call, { columns, rows: room }, look)];
 }
 
-function tailLines(
-  { tail, lines }: CallBlock,
-  { columns, rows }: { columns: number; rows: number },
-  look: Look,
-): string[] {
+function tailLines({ tail, lines }: CallBlock, { columns, rows }: TerminalSize, look: Look): string[] {
   if (tail === "" || rows < 1) return [];
   const all = plainLines(tail);
   const most =
@@ -151,11 +148,7 @@ function lastWords(line: string): [string, string] {
 
 const LAST_WORD = 16;
 
-function bodyLines(
-  outcome: Outcome,
-  { columns, full }: { columns: number; full: boolean },
-  look: Look,
-): string[] {
+function bodyLines(outcome: Outcome, { columns, full }: BlockSize, look: Look): string[] {
   const { diff, lines, keep, isProse } = outcome;
   const most = full ? Number.POSITIVE_INFINITY : outcome.most;
   if (diff !== null) {

@@ -1,6 +1,7 @@
 /** The live region: what arrives, the running calls with their sub-agents, the status line and the footer. */
 
 import type { ChecklistItem } from "../../../plugin/index.ts";
+import type { TerminalSize } from "../../io.ts";
 import { callLine } from "../../output/call-text.ts";
 import {
   formatCost,
@@ -141,7 +142,7 @@ function agentLines(child: ChildRun, all: readonly ChildRun[], size: LiveSize, l
 /** At most `rows` lines. Of a long list, finished items are left out first, then the last ones. */
 export function checklistLines(
   items: readonly ChecklistItem[],
-  { columns, rows }: { columns: number; rows: number },
+  { columns, rows }: TerminalSize,
   look: Look,
 ): string[] {
   const open = items.filter(isOpen);
@@ -274,7 +275,7 @@ function hint({ columns, hints }: Place, used: number, look: Look): string {
 /** Agent, model and use on one line; what matters least is left out where the line is too long. */
 function footerLine(
   state: RunState,
-  { columns, now, place = "" }: { columns: number; now: number; place?: string },
+  { columns, now, place = "" }: Pick<LiveSize, "columns" | "now" | "place">,
   look: Look,
 ): string {
   const { head, step, tokens, costUsd, contextTokens, contextWindow, units } = state;
