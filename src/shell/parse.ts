@@ -83,29 +83,17 @@ class Parser {
   jobs(): Job[] {
     for (;;) {
       const token = this.#lexer.next();
-      switch (token.kind) {
-        case "word":
-          this.#word(token);
-          break;
-        case "redirect":
-          this.#redirect(token.operator, token.fd ?? (token.operator.startsWith("<") ? 0 : 1));
-          break;
-        case "both":
-          this.#both();
-          break;
-        case "separator":
-          this.#separator(token.operator);
-          break;
-        case "close":
-        case "end":
-          if (token.kind !== this.#end) throw new NotUnderstood("`)` without `(`, or the other way round");
-          this.#endJob(false);
-          return this.#jobs;
-        case "open":
-        case "text":
-          throw new NotUnderstood(
-            token.kind === "open" ? "groups with ( ) are not read" : "<< is not read: use a file",
-          );
+      if (token.kind === "word") this.#word(token);
+      else if (token.kind === "redirect")
+        this.#redirect(token.operator, token.fd ?? (token.operator.startsWith("<") ? 0 : 1));
+      else if (token.kind === "both") this.#both();
+      else if (token.kind === "separator") this.#separator(token.operator);
+      else if (token.kind === "open") throw new NotUnderstood("groups with ( ) are not read");
+      else if (token.kind === "text") throw new NotUnderstood("<< is not read: use a file");
+      else if (token.kind !== this.#end) throw new NotUnderstood("`)` without `(`, or the other way round");
+      else {
+        this.#endJob(false);
+        return this.#jobs;
       }
     }
   }
