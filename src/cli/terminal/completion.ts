@@ -1,9 +1,11 @@
 /** What the input line offers while a person types: `/commands` with their descriptions, and `@files`. */
 
-import { readdirSync, type Stats, statSync } from "node:fs";
+import { type Stats, statSync } from "node:fs";
+import { readdir } from "node:fs/promises";
 import { homedir } from "node:os";
-import { basename, dirname, join, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { errnoOf } from "../../lib/error-detail.ts";
+import { unlessSystemError } from "../../lib/regular-file.ts";
 import { fuzzyFind, fuzzyScore } from "./fuzzy.ts";
 import type { ProjectFiles } from "./project-files.ts";
 
@@ -103,9 +105,8 @@ export class Completer {
 
   async #files(typed: TypedFile, signal: AbortSignal): Promise<Suggestions | null> {
     const isElsewhere = /^(?:\/|~|\.\.?(?:\/|$))/.test(typed.path);
-    const paths = isElsewhere
-      ? inFolder(typed.path, this.#sources.cwd)
-      : await this.#found(typed.path, signal);
+    const { cwd } = this.#sources;
+    const paths = await (isElsewhere ? inFolder(typed.path, cwd) : this.#found(typed.path, signal));
     if (paths === null || paths.length === 0) return null;
     const items = paths.map((path) => {
       const goesOn = path.endsWith("/");
@@ -176,25 +177,17 @@ function commandScore(query: string, name: string): number | null {
 }
 
 /** The entries of a folder outside the list, such as `../`, `~/` and `/tmp/`. */
-function inFolder(typed: string, cwd: string): string[] {
+async function inFolder(typed: string, cwd: string): Promise<string[]> {
   const path = /^(?:~|\.\.?)$/.test(typed) ? `${typed}/` : typed;
-  const folder = path.endsWith("/") ? path : dirname(path);
-  const shown = path.endsWith("/") ? path : path.slice(0, path.length - basename(path).length);
-  const begin = path.endsWith("/") ? "" : basename(path).toLowerCase();
-  try {
-    const entries = readdirSync(mentionedFile(folder, cwd), { withFileTypes: true });
-    return entries
-      .filter(({ name }) => name.toLowerCase().startsWith(begin) && (begin !== "" || !name.startsWith(".")))
-      .toSorted((a, b) => (a.name < b.name ? -1 : 1))
-      .slice(0, MAX_SUGGESTIONS)
-      .map(
-        (entry) =>
-          `${shown}${entry.name}${isFolder(entry, join(mentionedFile(folder, cwd), entry.name)) ? "/" : ""}`,
-      );
-  } catch (error) {
-    if (errnoOf(error) !== undefined) return [];
-    throw error;
-  }
+  const at = path.lastIndexOf("/") + 1;
+  const [shown, begin] = [path.slice(0, at), path.slice(at).toLowerCase()];
+  const dir = mentionedFile(shown, cwd);
+  const entries = (await unlessSystemError(readdir(dir, { withFileTypes: true }))) ?? [];
+  return entries
+    .filter(({ name }) => name.toLowerCase().startsWith(begin) && (begin !== "" || !name.startsWith(".")))
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1))
+    .slice(0, MAX_SUGGESTIONS)
+    .map((entry) => `${shown}${entry.name}${isFolder(entry, join(dir, entry.name)) ? "/" : ""}`);
 }
 
 function isFolder(entry: { isDirectory(): boolean; isSymbolicLink(): boolean }, path: string): boolean {

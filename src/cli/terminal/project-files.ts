@@ -4,8 +4,7 @@ import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Clock } from "../../lib/clock.ts";
-import { errnoOf } from "../../lib/error-detail.ts";
-import { readRegular } from "../../lib/regular-file.ts";
+import { readRegular, unlessSystemError } from "../../lib/regular-file.ts";
 
 /** Maximum entries that are offered; a search through more would be felt. */
 const MAX_ENTRIES = 100_000;
@@ -123,15 +122,10 @@ async function rulesIn(dir: string): Promise<Rule[]> {
 
 /** Empty for a folder that can't be read. Links are offered and not followed. */
 async function entriesOf(folder: string): Promise<{ name: string; isFolder: boolean }[]> {
-  try {
-    const entries = await readdir(folder, { withFileTypes: true });
-    return entries
-      .map((entry) => ({ name: entry.name, isFolder: entry.isDirectory() }))
-      .toSorted((a, b) => (a.name < b.name ? -1 : 1));
-  } catch (error) {
-    if (errnoOf(error) !== undefined) return [];
-    throw error;
-  }
+  const entries = (await unlessSystemError(readdir(folder, { withFileTypes: true }))) ?? [];
+  return entries
+    .map((entry) => ({ name: entry.name, isFolder: entry.isDirectory() }))
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1));
 }
 
 /** Longer lines are no patterns that a person wrote. */

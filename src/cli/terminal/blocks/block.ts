@@ -35,20 +35,9 @@ export function blockLines(block: Shown, size: BlockSize, look: Look): string[] 
 
 /** Whether Ctrl+O has more to show than these lines. */
 export function isFolded(block: Block): boolean {
-  switch (block.kind) {
-    case "call":
-      return hasMore(block.call);
-    case "reads":
-    case "thought":
-      return true;
-    case "message":
-    case "note":
-      return plainLines(block.text).length > TEXT_LINES;
-    case "head":
-    case "agent":
-    case "end":
-      return false;
-  }
+  if (block.kind === "call") return hasMore(block.call);
+  if (block.kind === "message" || block.kind === "note") return plainLines(block.text).length > TEXT_LINES;
+  return block.kind === "reads" || block.kind === "thought";
 }
 
 /** Whether it takes one line only: such blocks follow each other without an empty line. A turn of the user stands apart. */
