@@ -21,15 +21,7 @@ const START = "files";
 const END = "expected";
 
 /** Folders of a project that define its agents, relative to it. Its records are not among them. */
-const DEFINITIONS = [
-  "agents",
-  "skills",
-  "plugins",
-  ".rnix",
-  ".claude/agents",
-  ".claude/skills",
-  ".agents/skills",
-];
+const DEFINITIONS = "agents skills plugins .rnix .claude/agents .claude/skills .agents/skills".split(" ");
 const RECORDS = join(".rnix", "data");
 
 const MAX_CASES = 10_000;

@@ -29,22 +29,16 @@ export async function attachedFiles(text: string, cwd: string, within?: string):
     const stat = statOrNull(path);
     if (!stat?.isFile()) continue;
     if (within !== undefined && !realpathSync(path).startsWith(`${realpathSync(within)}${sep}`)) continue;
-    const isImage = IMAGE.test(path);
-    if (!isImage && stat.size > MAX_TEXT_BYTES)
-      found.notes.push(
-        `${basename(path)} is named only: it has ${formatBytes(stat.size)}, and the agent can read it`,
-      );
-    else {
-      const why = isImage ? null : await notAttachable(path);
-      if (why === null) found.files.push(path);
-      else found.notes.push(`${basename(path)} is named only: ${why}`);
-    }
+    const why = IMAGE.test(path) ? null : await notAttachable(path, stat.size);
+    if (why === null) found.files.push(path);
+    else found.notes.push(`${basename(path)} is named only: ${why}`);
   }
   return found;
 }
 
 /** null for a text, as other programs decide it: a file without a zero byte at its beginning. */
-async function notAttachable(path: string): Promise<string | null> {
+async function notAttachable(path: string, size: number): Promise<string | null> {
+  if (size > MAX_TEXT_BYTES) return `it has ${formatBytes(size)}, and the agent can read it`;
   try {
     const { handle } = await openRegular(path);
     try {

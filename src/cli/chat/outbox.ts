@@ -67,14 +67,8 @@ export class Outbox {
   /** Resolves when it is on disk. If that fails the message leaves the queue; the caller puts it back into the line. */
   async send(message: Outgoing, when: When): Promise<void> {
     const { draft, text, returned } = message;
-    const entry: Entry = {
-      seq: null,
-      shown: draft.shown.trim(),
-      when,
-      draft,
-      returned,
-      begin: text.slice(0, BEGIN_CHARS),
-    };
+    const [shown, begin] = [draft.shown.trim(), text.slice(0, BEGIN_CHARS)];
+    const entry: Entry = { seq: null, shown, when, draft, returned, begin };
     this.#entries.push(entry);
     this.#ports.changed();
     // One after the other: they arrive in the order in which they were typed.

@@ -32,17 +32,14 @@ export interface CommandFolders {
 
 /** All prompt commands; those of the project come first and win over a user's command of the same name. */
 export function findPromptCommands({ project, configDir, home }: CommandFolders): PromptCommand[] {
-  const found = new Map<string, PromptCommand>();
-  const add = (folder: string, of: PromptCommand["of"]): void => {
-    for (const command of commandsIn(folder, of, project)) {
-      if (!found.has(command.name)) found.set(command.name, command);
-    }
-  };
-  if (project !== null)
-    for (const part of [".rnix", ".claude"]) add(join(project, part, "commands"), "project");
-  add(join(configDir, "commands"), "user");
-  add(join(home, ".claude", "commands"), "user");
-  return [...found.values()];
+  const projects = project === null ? [] : [join(project, ".rnix"), join(project, ".claude")];
+  const all = [
+    ...projects.flatMap((folder) => commandsIn(join(folder, "commands"), "project", project)),
+    ...[configDir, join(home, ".claude")].flatMap((folder) =>
+      commandsIn(join(folder, "commands"), "user", project),
+    ),
+  ];
+  return [...Map.groupBy(all, ({ name }) => name).values()].flatMap(([first]) => first ?? []);
 }
 
 interface ExpandedPrompt {

@@ -27,8 +27,6 @@ export function patchLine(line: string, style: Style): string {
   return line.startsWith("-") ? style.red(line) : line;
 }
 
-type StepChange = RunDiff["steps"][number];
-
 /** One line for each file, then one for each step, then the sum. */
 export function statText({ files, steps }: RunDiff, output: Output, style: Style): string {
   const valid = files.filter(({ undone }) => !undone);
@@ -39,19 +37,12 @@ export function statText({ files, steps }: RunDiff, output: Output, style: Style
     { title: "STEPS", value: (file) => file.steps.join(",") },
   ];
   const listed = files.length > 0 ? table(files, columns, output, style) : "";
-  const bySteps =
-    steps.length > 1
-      ? `\n${table(
-          steps,
-          [
-            { title: "STEP", value: ({ step }: StepChange) => String(step), right: true },
-            { title: "FILES", value: (one: StepChange) => String(one.files), right: true },
-            { title: "LINES", value: linesOf },
-          ],
-          output,
-          style,
-        )}`
-      : "";
+  const ofStep: Column<RunDiff["steps"][number]>[] = [
+    { title: "STEP", value: ({ step }) => String(step), right: true },
+    { title: "FILES", value: (one) => String(one.files), right: true },
+    { title: "LINES", value: linesOf },
+  ];
+  const bySteps = steps.length > 1 ? `\n${table(steps, ofStep, output, style)}` : "";
   const sum = (of: "added" | "removed"): number => valid.reduce((all, file) => all + (file[of] ?? 0), 0);
   const total =
     valid.length === 0

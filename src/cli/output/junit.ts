@@ -42,17 +42,8 @@ function attributes(values: Readonly<Record<string, string>>): string {
     .join("");
 }
 
-const ENTITIES: Readonly<Record<string, string>> = {
-  "&": "&amp;",
-  "<": "&lt;",
-  ">": "&gt;",
-  '"': "&quot;",
-};
-
 /** XML 1.0 has no way to write most control characters, so they are shown as U+FFFD. */
 function escaped(text: string): string {
-  return text
-    .toWellFormed()
-    .replace(/[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, "\ufffd")
-    .replace(/[&<>"]/g, (character) => ENTITIES[character] ?? character);
+  const invalid = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu;
+  return Bun.escapeHTML(text.toWellFormed().replace(invalid, "\ufffd"));
 }

@@ -31,11 +31,7 @@ export const Head = z.looseObject({
   folders: z.array(z.string()).optional(),
   output_schema: z.record(z.string(), z.unknown()).optional(),
   limits: z
-    .object({
-      max_steps: Limit.optional(),
-      context_budget: Limit.optional(),
-      timeout_ms: Limit.optional(),
-    })
+    .object({ max_steps: Limit.optional(), context_budget: Limit.optional(), timeout_ms: Limit.optional() })
     .optional(),
   outcome: z
     .looseObject({
