@@ -1,5 +1,6 @@
-/** Makes messages of what the user types: of plain text, and of commands that are prompts. */
+/** Reads what the user types, and makes messages of it: of plain text, and of commands that are prompts. */
 
+import { nearestName } from "../../lib/edit-distance.ts";
 import type { Draft } from "../terminal/draft.ts";
 import { attachedFiles } from "./attached-files.ts";
 import type { McpPrompts } from "./mcp-prompts.ts";
@@ -56,4 +57,23 @@ export class Composer {
     for (const note of [...own.notes, ...others.notes]) this.#p.print(note);
     return [...new Set([...own.files, ...others.files])];
   }
+}
+
+type Typed =
+  | { kind: "message"; text: string }
+  | { kind: "command"; name: string; args: string }
+  | { kind: "unknown"; name: string; nearest: string | undefined };
+
+/**
+ * A line that begins with a slash is a command, unless its first word is a path. Nothing of an unknown command is sent to
+ * the model. `isPath`: whether a word such as "/tmp" names something on disk.
+ */
+export function readTyped(text: string, names: Iterable<string>, isPath: (word: string) => boolean): Typed {
+  const match = /^\/([^\s/]*)(?:\s+([\s\S]*))?$/.exec(text.trim());
+  if (match === null) return { kind: "message", text };
+  const name = match[1] ?? "";
+  const known = new Set(names);
+  if (known.has(name)) return { kind: "command", name, args: (match[2] ?? "").trim() };
+  if (name === "" || isPath(`/${name}`)) return { kind: "message", text };
+  return { kind: "unknown", name, nearest: nearestName(name, known) };
 }

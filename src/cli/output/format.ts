@@ -32,6 +32,16 @@ export function formatCost(usd: number | null): string {
   return usd !== 0 && usd < 0.01 ? `$${usd.toFixed(4)}` : `$${usd.toFixed(2)}`;
 }
 
+/** A local time, to the second. For an invalid date in a record, the nearest valid one. */
+export function localTime(ms: number): string {
+  const valid = Math.max(0, Math.min(ms, LAST_DATE));
+  const date = new Date(valid - new Date(valid).getTimezoneOffset() * 60_000);
+  return date.toISOString().slice(0, 19).replace("T", " ");
+}
+
+/** 9999-12-30, the last date with four digits for the year in all time zones. */
+const LAST_DATE = Date.UTC(9999, 11, 30);
+
 export function formatBytes(bytes: number): string {
   if (bytes < 1024) return `${bytes} B`;
   if (bytes < 1024 * 1024) return `${(bytes / 1024).toFixed(1)} KiB`;

@@ -2,8 +2,7 @@
 
 import { type CommandColumn, type CommandTable, SyscallError } from "../../plugin/index.ts";
 import type { Io } from "../io.ts";
-import { formatCost, formatCount, formatElapsed, printable } from "./format.ts";
-import { localTime } from "./local-time.ts";
+import { formatCost, formatCount, formatElapsed, localTime, printable } from "./format.ts";
 import { styleOf } from "./style.ts";
 import { type Column, table } from "./table.ts";
 

@@ -1,7 +1,7 @@
 /** Formats why a run is suspended and what will wake it. */
 
 import type { ProcInfo } from "../../kernel/types.ts";
-import { localTime } from "./local-time.ts";
+import { localTime } from "./format.ts";
 
 type Suspended = NonNullable<ProcInfo["suspended"]>;
 

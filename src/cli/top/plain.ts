@@ -2,7 +2,7 @@
 
 import { type Io, withWire } from "../io.ts";
 import { printCatalog } from "../output/catalog.ts";
-import { localTime } from "../output/local-time.ts";
+import { localTime } from "../output/format.ts";
 import { styleOf } from "../output/style.ts";
 import type { Column } from "../output/table.ts";
 import { COLUMNS } from "./columns.ts";

@@ -2,8 +2,8 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { readTyped } from "../../../src/cli/chat/composer.ts";
 import { expandPrompt, findPromptCommands, wordsOf } from "../../../src/cli/chat/prompt-commands.ts";
-import { readTyped } from "../../../src/cli/chat/read-typed.ts";
 
 const root = realpathSync(mkdtempSync(join(tmpdir(), "prompt-commands-")));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
