@@ -41,12 +41,8 @@ export function openLsp(subpath: string, context: OpenContext): AnswerFile {
 async function answer(request: Request, context: OpenContext, signal: AbortSignal): Promise<string> {
   const file = await permitted(request.file, context);
   const kind = serverOf(file, serversOf(context));
-  const server = await pool.use(
-    kind,
-    rootOf(file, kind, await realpath(context.project.dir)),
-    context,
-    signal,
-  );
+  const root = rootOf(file, kind, await realpath(context.project.dir));
+  const server = await pool.use(kind, root, context, signal);
   await listServer(server, context);
   const lines = await server.show(file, signal);
   const text = await OPERATIONS[request.operation]({ request, file, lines, server, context, signal });
@@ -121,9 +117,9 @@ const OPERATIONS: Readonly<Record<Operation, (asked: Asked) => Promise<string>>>
   },
   prepareCallHierarchy: async (asked) => textOf(asked).items(await callItems(asked)),
   incomingCalls: async (asked) =>
-    textOf(asked).incoming(await eachItem<CallHierarchyIncomingCall>("callHierarchy/incomingCalls", asked)),
+    textOf(asked).calls(await eachItem<CallHierarchyIncomingCall>("callHierarchy/incomingCalls", asked)),
   outgoingCalls: async (asked) =>
-    textOf(asked).outgoing(await eachItem<CallHierarchyOutgoingCall>("callHierarchy/outgoingCalls", asked)),
+    textOf(asked).calls(await eachItem<CallHierarchyOutgoingCall>("callHierarchy/outgoingCalls", asked)),
   async diagnostics(asked) {
     return textOf(asked).diagnostics(asked.file, await asked.server.diagnostics(asked.file, asked.signal));
   },
@@ -170,15 +166,13 @@ function position(asked: Asked): object {
   if (text === undefined)
     throw new SyscallError("INVALID", `line: ${request.file} has ${lines.length} lines, got ${line}.`);
   const at = character === undefined ? columnOf(symbol ?? "", text) : character - 1;
-  if (at < 0)
-    throw new SyscallError(
-      "INVALID",
-      `symbol: line ${line} has no "${symbol}". The line is: ${text.trim().slice(0, 200)}`,
-    );
-  return {
-    textDocument: document(asked),
-    position: { line: line - 1, character: Math.min(at, text.length) },
-  };
+  if (at >= 0)
+    return {
+      textDocument: document(asked),
+      position: { line: line - 1, character: Math.min(at, text.length) },
+    };
+  const message = `symbol: line ${line} has no "${symbol}". The line is: ${text.trim().slice(0, 200)}`;
+  throw new SyscallError("INVALID", message);
 }
 
 /** Where the name stands as a whole word, else where it stands at all; -1 where it does not. */

@@ -43,11 +43,8 @@ export class ResultText {
 
   hover(found: Hover | null): string {
     if (found === null) return "";
-    const parts = [found.contents].flat();
-    return parts
-      .map((part) => (typeof part === "string" ? part : part.value))
-      .join("\n\n")
-      .trim();
+    const parts = [found.contents].flat().map((part) => (typeof part === "string" ? part : part.value));
+    return parts.join("\n\n").trim();
   }
 
   symbols(found: (DocumentSymbol | SymbolInformation | WorkspaceSymbol)[] | null): string {
@@ -61,29 +58,23 @@ export class ResultText {
         lines.push(`${head}${within}  ${start === undefined ? this.#path(uri) : this.#at(uri, start)}`);
         return;
       }
-      lines.push(
-        `${head}  ${symbol.selectionRange.start.line + 1}:${symbol.selectionRange.start.character + 1}`,
-      );
+      const { line, character } = symbol.selectionRange.start;
+      lines.push(`${head}  ${line + 1}:${character + 1}`);
       for (const child of symbol.children ?? []) add(child, depth + 1);
     };
     for (const symbol of found ?? []) add(symbol, 0);
-    return listed(lines.slice(0, MAX_LINES), lines.length);
+    return listed(lines);
   }
 
-  items(found: readonly CallHierarchyItem[] | null): string {
-    const lines = (found ?? []).map((item) => this.#item(item));
-    return listed(lines.slice(0, MAX_LINES), lines.length);
+  items(found: readonly CallHierarchyItem[]): string {
+    return listed(found.map((item) => this.#item(item)));
   }
 
-  /** Callers with the places of their calls. */
-  async incoming(found: readonly CallHierarchyIncomingCall[]): Promise<string> {
-    const lines = found.map(({ from, fromRanges }) => `${this.#item(from)}${linesOf(fromRanges)}`);
-    return listed(lines.slice(0, MAX_LINES), lines.length);
-  }
-
-  outgoing(found: readonly CallHierarchyOutgoingCall[]): string {
-    const lines = found.map(({ to, fromRanges }) => `${this.#item(to)}${linesOf(fromRanges)}`);
-    return listed(lines.slice(0, MAX_LINES), lines.length);
+  /** Callers or callees with the places of their calls. */
+  calls(found: readonly (CallHierarchyIncomingCall | CallHierarchyOutgoingCall)[]): string {
+    return listed(
+      found.map((call) => this.#item("from" in call ? call.from : call.to) + linesOf(call.fromRanges)),
+    );
   }
 
   diagnostics(file: string, found: readonly Diagnostic[]): string {
@@ -92,7 +83,7 @@ export class ResultText {
       const of = [source, code].filter((part) => part !== undefined).join(" ");
       return `${relative(this.#cwd, file)}:${range.start.line + 1}:${range.start.character + 1}  ${SEVERITIES[severity ?? 1] ?? "error"}: ${message}${of === "" ? "" : ` [${of}]`}`;
     });
-    return listed(lines.slice(0, MAX_LINES), lines.length);
+    return listed(lines);
   }
 
   #item({ kind, name, uri, selectionRange }: CallHierarchyItem): string {
@@ -128,9 +119,9 @@ function linesOf(ranges: readonly Range[]): string {
   return lines.length === 0 ? "" : `  (called in line ${lines.join(", ")})`;
 }
 
-function listed(lines: readonly string[], count: number): string {
-  const more = count > lines.length ? `\n[${count - lines.length} more]` : "";
-  return lines.join("\n") + more;
+function listed(lines: readonly string[], count = lines.length): string {
+  const more = count > MAX_LINES ? `\n[${count - MAX_LINES} more]` : "";
+  return lines.slice(0, MAX_LINES).join("\n") + more;
 }
 
 const SEVERITIES: Readonly<Record<number, string>> = { 1: "error", 2: "warning", 3: "info", 4: "hint" };

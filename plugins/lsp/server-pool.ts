@@ -11,14 +11,15 @@ export const MAX_FAILURES = 3;
 /** Before the restart after the first failure; doubled after each. */
 const BACKOFF_MS = 1_000;
 
-interface Slot {
+/** The server of one workspace. */
+class Slot {
   server: LanguageServer | undefined;
   starting: Promise<LanguageServer> | undefined;
-  failures: number;
-  starts: number;
-  /** On the clock of `now`. */
-  notBefore: number;
-  lastFailure: string;
+  failures = 0;
+  starts = 0;
+  /** On the clock of the pool. */
+  notBefore = 0;
+  lastFailure = "";
 }
 
 export class ServerPool {
@@ -44,14 +45,7 @@ export class ServerPool {
     signal: AbortSignal,
   ): Promise<LanguageServer> {
     const key = keyOf(kind, root, context);
-    const slot = this.#slots.get(key) ?? {
-      server: undefined,
-      starting: undefined,
-      failures: 0,
-      starts: 0,
-      notBefore: 0,
-      lastFailure: "",
-    };
+    const slot = this.#slots.get(key) ?? new Slot();
     this.#slots.set(key, slot);
     slot.starting ??= this.#opened(slot, key, kind, root, context, signal).finally(() => {
       slot.starting = undefined;

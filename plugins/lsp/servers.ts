@@ -19,90 +19,39 @@ export interface ServerKind {
   install: string;
 }
 
-const KNOWN: readonly ServerKind[] = [
-  {
-    name: "typescript",
-    command: ["typescript-language-server", "--stdio"],
-    languages: {
-      ".ts": "typescript",
-      ".mts": "typescript",
-      ".cts": "typescript",
-      ".tsx": "typescriptreact",
-      ".js": "javascript",
-      ".mjs": "javascript",
-      ".cjs": "javascript",
-      ".jsx": "javascriptreact",
-    },
-    roots: [],
-    // The syntax server answers with less while the project is read.
-    options: { disableAutomaticTypingAcquisition: true, tsserver: { useSyntaxServer: "never" } },
-    install: "npm install -g typescript-language-server typescript",
-  },
-  {
-    name: "gopls",
-    command: ["gopls"],
-    languages: { ".go": "go" },
-    roots: ["go.work", "go.mod"],
-    install: "go install golang.org/x/tools/gopls@latest",
-  },
-  {
-    name: "pyright",
-    command: ["pyright-langserver", "--stdio"],
-    languages: { ".py": "python", ".pyi": "python" },
-    roots: ["pyrightconfig.json", "pyproject.toml", "setup.py"],
-    install: "npm install -g pyright",
-  },
-  {
-    name: "rust-analyzer",
-    command: ["rust-analyzer"],
-    languages: { ".rs": "rust" },
-    roots: ["Cargo.toml"],
-    install: "rustup component add rust-analyzer",
-  },
-  {
-    name: "clangd",
-    command: ["clangd"],
-    languages: {
-      ".c": "c",
-      ".h": "c",
-      ".cc": "cpp",
-      ".cpp": "cpp",
-      ".cxx": "cpp",
-      ".hh": "cpp",
-      ".hpp": "cpp",
-    },
-    roots: ["compile_commands.json", "compile_flags.txt"],
-    install: "apt install clangd",
-  },
-  {
-    name: "zls",
-    command: ["zls"],
-    languages: { ".zig": "zig" },
-    roots: ["build.zig"],
-    install: "see https://zigtools.org/zls",
-  },
-  {
-    name: "ruby-lsp",
-    command: ["ruby-lsp"],
-    languages: { ".rb": "ruby" },
-    roots: ["Gemfile"],
-    install: "gem install ruby-lsp",
-  },
-  {
-    name: "lua",
-    command: ["lua-language-server"],
-    languages: { ".lua": "lua" },
-    roots: [".luarc.json"],
-    install: "see https://luals.github.io",
-  },
-  {
-    name: "bash",
-    command: ["bash-language-server", "start"],
-    languages: { ".sh": "shellscript", ".bash": "shellscript" },
-    roots: [],
-    install: "npm install -g bash-language-server",
-  },
-];
+/** Name, command, language ids with their extensions, roots, how to install it. */
+const TABLE = `
+typescript|typescript-language-server --stdio|typescript .ts .mts .cts, typescriptreact .tsx, javascript .js .mjs .cjs, javascriptreact .jsx||npm install -g typescript-language-server typescript
+gopls|gopls|go .go|go.work go.mod|go install golang.org/x/tools/gopls@latest
+pyright|pyright-langserver --stdio|python .py .pyi|pyrightconfig.json pyproject.toml setup.py|npm install -g pyright
+rust-analyzer|rust-analyzer|rust .rs|Cargo.toml|rustup component add rust-analyzer
+clangd|clangd|c .c .h, cpp .cc .cpp .cxx .hh .hpp|compile_commands.json compile_flags.txt|apt install clangd
+zls|zls|zig .zig|build.zig|see https://zigtools.org/zls
+ruby-lsp|ruby-lsp|ruby .rb|Gemfile|gem install ruby-lsp
+lua|lua-language-server|lua .lua|.luarc.json|see https://luals.github.io
+bash|bash-language-server start|shellscript .sh .bash||npm install -g bash-language-server
+`;
+
+const KNOWN = TABLE.trim().split("\n").map(kindOf);
+
+function kindOf(line: string): ServerKind {
+  const [name = "", command = "", ids = "", roots = "", install = ""] = line.split("|");
+  const languages = ids.split(", ").flatMap((one) => {
+    const [id, ...extensions] = one.split(" ");
+    return extensions.map((extension) => [extension, id]);
+  });
+  return {
+    name,
+    command: command.split(" "),
+    languages: Object.fromEntries(languages),
+    roots: roots.split(" ").filter(Boolean),
+    // Its syntax server answers with less while the project is read.
+    ...(name === "typescript" && {
+      options: { disableAutomaticTypingAcquisition: true, tsserver: { useSyntaxServer: "never" } },
+    }),
+    install,
+  };
+}
 
 /** The kernel has checked it by the schema in index.ts. */
 const Settings = z.object({
@@ -167,11 +116,8 @@ export function isServed(file: string, servers: Servers): boolean {
 /** The workspace of a file: see ServerKind.roots. */
 export function rootOf(file: string, { roots }: ServerKind, project: string): string {
   let root = project;
-  for (
-    let folder = dirname(file);
-    folder.startsWith(`${project}/`) || folder === project;
-    folder = dirname(folder)
-  ) {
+  const isInside = (folder: string): boolean => folder === project || folder.startsWith(`${project}/`);
+  for (let folder = dirname(file); isInside(folder); folder = dirname(folder)) {
     if (roots.some((mark) => existsSync(join(folder, mark)))) root = folder;
     if (folder === project) break;
   }
