@@ -30,12 +30,12 @@ export const PROFILE = "/dev/memory/profile";
 
 /** `target`: the only scope of the device, or undefined where the request names one. */
 export function changes(device: string, target: Target | undefined, context: OpenContext): Answers {
-  const memory = new Memory(context);
   const all = (target === undefined ? TARGETS : [target]).map((one) => SCOPES[one]);
   return {
     device,
-    content: (signal) => textOf(memory, all, signal),
+    content: (signal) => textOf(new Memory(context, signal), all),
     async answer(text, signal) {
+      const memory = new Memory(context, signal);
       const request = checkedInput({ name: device, input: REQUEST }, jsonObject(device, text));
       const { action } = request;
       const isText = request.as === "text";
@@ -43,13 +43,13 @@ export function changes(device: string, target: Target | undefined, context: Ope
       // The command `rnix memory show`.
       if (action === "show") {
         const scopes = named ? [named] : all;
-        return isText ? textOf(memory, scopes, signal) : jsonOf(memory, scopes, signal);
+        return isText ? textOf(memory, scopes) : jsonOf(memory, scopes);
       }
       const scope = named ?? SCOPES[target ?? "memory"];
       if (action === "snapshot" || action === "capacity") {
-        return JSON.stringify(await documentOf(memory, scope, action === "snapshot", signal), null, 1);
+        return JSON.stringify(await documentOf(memory, scope, action === "snapshot"), null, 1);
       }
-      const change = await changed(memory, scope, action, request, signal);
+      const change = await changed(memory, scope, action, request);
       const message = changeText(scope, change);
       // One line that begins with the message: it is what a user sees of the call.
       return isText ? message : JSON.stringify({ message, ...change, target: scope.target });
@@ -62,13 +62,12 @@ async function changed(
   scope: MemoryScope,
   action: "add" | "replace" | "remove",
   request: Request,
-  signal: AbortSignal,
 ): Promise<Change> {
   const { content, old = content, new: replacement = content } = request;
-  if (action === "add") return memory.add(scope, needed("content", content, "the text to remember"), signal);
+  if (action === "add") return memory.add(scope, needed("content", content, "the text to remember"));
   const entry = needed("old", old, "the id of an entry, its text or a part of it");
-  if (action === "remove") return memory.remove(scope, entry, signal);
-  return memory.replace(scope, entry, needed("new", replacement, "the new text"), signal);
+  if (action === "remove") return memory.remove(scope, entry);
+  return memory.replace(scope, entry, needed("new", replacement, "the new text"));
 }
 
 function needed(name: string, text: string | undefined, what: string): string {
@@ -86,41 +85,28 @@ function scopeNamed(
   if (global) return SCOPES.global_memory;
   const named = profile ? "profile" : target;
   if (named === "profile" && !process.operator) {
-    throw new SyscallError(
-      "PERMISSION",
-      `${COMMIT}: a run changes the profile by ${PROFILE} (MemoryProfile).`,
-    );
+    const message = `${COMMIT}: a run changes the profile by ${PROFILE} (MemoryProfile).`;
+    throw new SyscallError("PERMISSION", message);
   }
   return named && SCOPES[named];
 }
 
-async function textOf(memory: Memory, scopes: readonly MemoryScope[], signal: AbortSignal): Promise<string> {
+async function textOf(memory: Memory, scopes: readonly MemoryScope[]): Promise<string> {
   const parts: string[] = [];
-  for (const scope of scopes) {
-    parts.push(scopeText(await memory.read(scope, signal), await memory.pathOf(scope)));
-  }
+  for (const scope of scopes) parts.push(scopeText(await memory.read(scope), await memory.pathOf(scope)));
   return parts.join("\n\n");
 }
 
 /** All entries of these scopes, each with its file. */
-async function jsonOf(memory: Memory, scopes: readonly MemoryScope[], signal: AbortSignal): Promise<string> {
+async function jsonOf(memory: Memory, scopes: readonly MemoryScope[]): Promise<string> {
   const documents: object[] = [];
-  for (const scope of scopes) {
-    documents.push({
-      ...(await documentOf(memory, scope, true, signal)),
-      file: await memory.pathOf(scope),
-    });
-  }
+  for (const scope of scopes)
+    documents.push({ ...(await documentOf(memory, scope, true)), file: await memory.pathOf(scope) });
   return JSON.stringify(documents, null, 1);
 }
 
-async function documentOf(
-  memory: Memory,
-  scope: MemoryScope,
-  withEntries: boolean,
-  signal: AbortSignal,
-): Promise<object> {
-  const content = await memory.read(scope, signal);
+async function documentOf(memory: Memory, scope: MemoryScope, withEntries: boolean): Promise<object> {
+  const content = await memory.read(scope);
   const inPrompt = newestThatFit(content.used, scope.inPrompt(memory.limits));
   return scopeDocument(content, inPrompt.length, withEntries);
 }

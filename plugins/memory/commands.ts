@@ -1,6 +1,6 @@
 /** `rnix memory`: what a person does with the entries. */
 
-import type { CommandFlag, CommandSpec } from "rnix/plugin";
+import type { CommandArgument, CommandFlag, CommandSpec } from "rnix/plugin";
 
 const SCOPE: Record<string, CommandFlag> = {
   global: { type: "boolean", summary: "notes for all projects" },
@@ -10,6 +10,11 @@ const TEXT = { as: "text" };
 
 /** What the actions on entries share. */
 const ENTRIES = { flags: SCOPE, call: { path: "/dev/memory/commit" }, text_input: TEXT } as const;
+
+/** All the words of a command line, as one text. */
+function words(name: string, summary: string, field: string): CommandArgument[] {
+  return [{ name, summary, required: true, rest: "text", field }];
+}
 
 export const COMMANDS: CommandSpec[] = [
   {
@@ -28,15 +33,7 @@ export const COMMANDS: CommandSpec[] = [
         summary: "Add an entry to the notes of this project",
         example: 'rnix memory add "The tests need a running Postgres"',
         example_about: "every later run in this project knows it",
-        args: [
-          {
-            name: "TEXT",
-            summary: "the entry, also of several lines",
-            required: true,
-            rest: "text",
-            field: "content",
-          },
-        ],
+        args: words("TEXT", "the entry, also of several lines", "content"),
         ...ENTRIES,
         input: { action: "add" },
       },
@@ -44,15 +41,7 @@ export const COMMANDS: CommandSpec[] = [
         summary: "Remove an entry",
         example: "rnix memory rm 1f3c5a7b9d",
         example_about: "removes the entry with this id",
-        args: [
-          {
-            name: "ENTRY",
-            summary: "its id, or a part of its text",
-            required: true,
-            rest: "text",
-            field: "old",
-          },
-        ],
+        args: words("ENTRY", "its id, or a part of its text", "old"),
         ...ENTRIES,
         input: { action: "remove" },
       },
@@ -60,9 +49,7 @@ export const COMMANDS: CommandSpec[] = [
         summary: "Search entries and the conversations of past runs",
         example: "rnix memory search postgres --since 7d",
         example_about: "what was said about postgres in the last week",
-        args: [
-          { name: "WORDS", summary: "what to search for", required: true, rest: "text", field: "query" },
-        ],
+        args: words("WORDS", "what to search for", "query"),
         flags: {
           agent: { type: "string", summary: "only runs of this agent" },
           since: { type: "string", summary: "a date, or an age such as 7d" },

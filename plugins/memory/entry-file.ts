@@ -1,6 +1,6 @@
 /** The files of a memory: the document of one scope, and its entries. */
 
-import { stat } from "node:fs/promises";
+import { statSync } from "node:fs";
 import { type Scope, type Store, SyscallError } from "rnix/plugin";
 import { isObject } from "../_lib/json.ts";
 
@@ -52,12 +52,9 @@ export function withEntry({ lines }: EntryFile, text: string): string {
 }
 
 export function replaceEntry({ lines }: EntryFile, { from, to }: Entry, text: string): string {
-  return joined([
-    ...lines.slice(0, from),
-    ...itemLines(text),
-    ...trailing(lines, from, to),
-    ...lines.slice(to),
-  ]);
+  // A paragraph's empty lines stay outside of it.
+  const needsGap = !ITEM.test(lines[from] ?? "") && (lines[to] ?? "").trim() !== "";
+  return joined([...lines.slice(0, from), ...itemLines(text), ...(needsGap ? [""] : []), ...lines.slice(to)]);
 }
 
 export function withoutEntry({ lines }: EntryFile, { from, to }: Entry): string {
@@ -161,11 +158,6 @@ function itemLines(text: string): string[] {
   return [`- ${first}`, ...rest.map((line) => (line === "" ? "" : `  ${line}`))];
 }
 
-/** A paragraph's empty lines stay outside of it. */
-function trailing(lines: readonly string[], from: number, to: number): string[] {
-  return ITEM.test(lines[from] ?? "") ? [] : to < lines.length && (lines[to] ?? "").trim() !== "" ? [""] : [];
-}
-
 function joined(lines: readonly string[]): string {
   const text = lines.join("\n").replace(/\n+$/, "");
   return text === "" ? "" : `${text}\n`;
@@ -219,23 +211,20 @@ export async function changeStored(
     const now = await present(store, at, path);
     const text = change(now.text);
     if (text === null) return;
-    const others = path === undefined ? 0 : await othersAt(path, now.version);
+    const others = path === undefined ? 0 : othersAt(path, now.version);
     const version = await replaced(store, at, text, now.version);
     if (version === null) {
-      await pause(Math.min(20, attempt));
+      await Bun.sleep(Math.min(20, attempt));
       continue;
     }
     if (!holds || path === undefined) return;
     remember(path, { version, othersAt: others });
-    await pause(Date.now() - others < JUST_MS ? SETTLE_BESIDE_OTHERS_MS : SETTLE_MS);
+    await Bun.sleep(Date.now() - others < JUST_MS ? SETTLE_BESIDE_OTHERS_MS : SETTLE_MS);
     const later = await readStored(store, at);
     if (later.version === version || holds(later.text)) return;
   }
-  throw new SyscallError(
-    "UNAVAILABLE",
-    `${at.doc} is being changed by other programs all the time. Try again.`,
-    { retryable: true },
-  );
+  const message = `${at.doc} is being changed by other programs all the time. Try again.`;
+  throw new SyscallError("UNAVAILABLE", message, { retryable: true });
 }
 
 /** The document; where it was a moment ago and is missing, it is waited for. */
@@ -245,20 +234,15 @@ async function present(store: Store, at: DocumentName, path: string | undefined)
     const now = await readStored(store, at);
     const isMissing = now.version === null && path !== undefined && written.has(path);
     if (!isMissing || performance.now() >= giveUp) return now;
-    await pause(5);
+    await Bun.sleep(5);
   }
 }
 
 /** When another program last saved the file, as far as this process has seen it; Unix ms. */
-async function othersAt(path: string, version: string | null): Promise<number> {
+function othersAt(path: string, version: string | null): number {
   const known = written.get(path);
   if (version === null || known?.version === version) return known?.othersAt ?? 0;
-  try {
-    return (await stat(path)).mtimeMs;
-  } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return Date.now();
-    throw error;
-  }
+  return statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Date.now();
 }
 
 function remember(path: string, last: { version: string; othersAt: number }): void {
@@ -282,10 +266,6 @@ async function replaced(
     if (thrown instanceof SyscallError && thrown.code === "INVALID" && thrown.retryable === true) return null;
     throw thrown;
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 /** Reads a JSON document of the plugin's own; `empty` for a missing or damaged one, which the next change replaces. */

@@ -18,7 +18,7 @@ import {
   withoutEntry,
 } from "./entry-file.ts";
 import { isOwned, own } from "./ownership.ts";
-import { approvedOf, decide, quarantine, type Waiting } from "./review-list.ts";
+import { approvals, decide, quarantine, type Waiting } from "./review-list.ts";
 import type { Finding } from "./scan/scan.ts";
 import { scanned } from "./scan-cache.ts";
 import { type Limits, limitsOf, MAX_ENTRY, type MemoryScope, SCOPES } from "./scopes.ts";
@@ -64,11 +64,14 @@ export class Memory {
   readonly store: Store;
   readonly limits: Limits;
   readonly #context: OpenContext;
+  readonly #signal: AbortSignal;
 
-  constructor(context: OpenContext) {
+  /** `signal` ends its work. */
+  constructor(context: OpenContext, signal: AbortSignal) {
     if (!context.store)
       throw new SyscallError("UNAVAILABLE", "Memory can't be stored here (no store service).");
     this.#context = context;
+    this.#signal = signal;
     this.store = context.store;
     this.limits = limitsOf(context.config);
   }
@@ -78,53 +81,51 @@ export class Memory {
     return this.store.path(storage, doc);
   }
 
-  async read(scope: MemoryScope, signal: AbortSignal): Promise<ScopeContent> {
-    await mergeRecovered(this.store, scope, signal);
+  async read(scope: MemoryScope): Promise<ScopeContent> {
+    await mergeRecovered(this.store, scope, this.#signal);
     const { text } = await readStored(this.store, scope);
     const limit = scope.limit(this.limits);
     const characters = lengthOf(text);
     if (characters > MAX_FILE) {
-      throw new SyscallError(
-        "EXHAUSTED",
-        `${await this.pathOf(scope)} has ${characters} characters; at most ${MAX_FILE} are read. Shorten it.`,
-      );
+      const message = `${await this.pathOf(scope)} has ${characters} characters; at most ${MAX_FILE} are read. Shorten it.`;
+      throw new SyscallError("EXHAUSTED", message);
     }
     const { entries } = parseEntries(text);
     if (entries.length === 0) return { scope, used: [], held: [], characters, limit };
     const isForeign = scope.storage === "project" && !(await isOwned(this.store));
     const { entries: writers } = await readJson(this.store, journalOf(scope), NO_WRITERS);
-    const approved = once(() => approvedOf(this.store));
+    const approved = once(() => approvals(this.store));
     const all: MemoryEntry[] = [];
     for (const entry of entries) {
-      const why = isForeign ? FOREIGN : findingText(await scanned(entry.text, signal));
-      const held = why !== null && (await approved()).has(entry.text) ? null : why;
+      const why = isForeign ? FOREIGN : findingText(await scanned(entry.text, this.#signal));
+      const held = why !== null && (await approved())(entry.text) ? null : why;
       all.push({ ...entry, held, written: writers[entry.id] ?? null });
     }
     const used = all.filter(({ held }) => held === null);
     return { scope, used, held: all.filter(({ held }) => held !== null), characters, limit };
   }
 
-  async add(scope: MemoryScope, content: string, signal: AbortSignal): Promise<Change> {
-    await mergeRecovered(this.store, scope, signal);
+  async add(scope: MemoryScope, content: string): Promise<Change> {
+    await mergeRecovered(this.store, scope, this.#signal);
     const text = checkedText(content);
-    const why = await this.#objection(scope, text, signal);
-    if (why !== null) return this.#wait(scope, { text, why }, signal);
-    const isAdded = await this.insert(scope, text, signal);
-    if (isAdded) await this.#sign(scope, text, signal);
+    const why = await this.#objection(scope, text);
+    if (why !== null) return this.#wait(scope, { text, why });
+    const isAdded = await this.insert(scope, text);
+    if (isAdded) await this.#sign(scope, text);
     return this.#changed(scope, idOf(text), isAdded ? "added" : "there already");
   }
 
-  async replace(scope: MemoryScope, old: string, content: string, signal: AbortSignal): Promise<Change> {
+  async replace(scope: MemoryScope, old: string, content: string): Promise<Change> {
     const text = checkedText(content);
-    const { used, held } = await this.read(scope, signal);
+    const { used, held } = await this.read(scope);
     // A call that is repeated after a crash finds its own result.
     if (used.some((entry) => entry.text === text) && matching(used, old).length === 0) {
       return this.#changed(scope, idOf(text), "there already");
     }
     const target = this.#find({ scope, used, held }, old);
-    const why = await this.#objection(scope, text, signal);
-    if (why !== null) return this.#wait(scope, { text, why, old: target.text }, signal);
-    await this.#prepare(scope, text, signal);
+    const why = await this.#objection(scope, text);
+    if (why !== null) return this.#wait(scope, { text, why, old: target.text });
+    await this.#prepare(scope, text);
     const holds = (now: string): boolean => hasEntry(now, text) && !hasEntry(now, target.text);
     const change = (now: string): string | null => {
       const file = parseEntries(now);
@@ -132,23 +133,23 @@ export class Memory {
       if (there) return this.#within(scope, now, replaceEntry(file, there, text));
       return hasEntry(now, text) ? null : this.#within(scope, now, withEntry(file, text));
     };
-    await changeStored(this.store, scope, change, { signal, holds });
-    await this.#sign(scope, text, signal);
+    await changeStored(this.store, scope, change, { signal: this.#signal, holds });
+    await this.#sign(scope, text);
     return this.#changed(scope, idOf(text), "replaced");
   }
 
-  async remove(scope: MemoryScope, old: string, signal: AbortSignal): Promise<Change> {
-    const target = this.#find(await this.read(scope, signal), old);
-    if (this.#proposes) return this.#wait(scope, { text: target.text, why: PROPOSED, removes: true }, signal);
-    await this.removeText(scope, target.text, signal);
+  async remove(scope: MemoryScope, old: string): Promise<Change> {
+    const target = this.#find(await this.read(scope), old);
+    if (this.#proposes) return this.#wait(scope, { text: target.text, why: PROPOSED, removes: true });
+    await this.removeText(scope, target.text);
     return this.#changed(scope, target.id, "removed");
   }
 
   /** Makes a change that a person has approved. */
-  async approve(scope: MemoryScope, { text, old, removes }: Waiting, signal: AbortSignal): Promise<void> {
-    if (!removes) await this.insert(scope, text, signal);
+  async approve(scope: MemoryScope, { text, old, removes }: Waiting): Promise<void> {
+    if (!removes) await this.insert(scope, text);
     const gone = removes ? text : old;
-    if (gone !== undefined) await this.removeText(scope, gone, signal);
+    if (gone !== undefined) await this.removeText(scope, gone);
   }
 
   get #proposes(): boolean {
@@ -156,18 +157,18 @@ export class Memory {
     return agent === DREAM && !operator;
   }
 
-  async removeText(scope: MemoryScope, text: string, signal: AbortSignal): Promise<void> {
+  async removeText(scope: MemoryScope, text: string): Promise<void> {
     const holds = (now: string): boolean => !hasEntry(now, text);
     const change = (now: string): string | null => {
       const there = entryWith(now, text);
       return there ? withoutEntry(parseEntries(now), there) : null;
     };
-    await changeStored(this.store, scope, change, { signal, holds });
+    await changeStored(this.store, scope, change, { signal: this.#signal, holds });
   }
 
   /** Adds a text that may be written, unless it is there. Returns whether it was added. */
-  async insert(scope: MemoryScope, text: string, signal: AbortSignal): Promise<boolean> {
-    await this.#prepare(scope, text, signal);
+  async insert(scope: MemoryScope, text: string): Promise<boolean> {
+    await this.#prepare(scope, text);
     let isAdded = false;
     const holds = (now: string): boolean => hasEntry(now, text);
     const change = (now: string): string | null => {
@@ -175,56 +176,49 @@ export class Memory {
       isAdded = true;
       return this.#within(scope, now, withEntry(parseEntries(now), text));
     };
-    await changeStored(this.store, scope, change, { signal, holds });
+    await changeStored(this.store, scope, change, { signal: this.#signal, holds });
     return isAdded;
   }
 
   /** Why the text must wait for a person; null when it may be written. Throws for what is never stored. */
-  async #objection(scope: MemoryScope, text: string, signal: AbortSignal): Promise<string | null> {
-    const finding = await scanned(text, signal);
+  async #objection(scope: MemoryScope, text: string): Promise<string | null> {
+    const finding = await scanned(text, this.#signal);
     const { operator, attended } = this.#context.process;
     if (finding && finding.kind !== "instructions") {
-      throw new SyscallError(
-        "INVALID",
-        `Not remembered, because the text has ${findingText(finding)}. Write it again without.`,
-      );
+      const message = `Not remembered, because the text has ${findingText(finding)}. Write it again without.`;
+      throw new SyscallError("INVALID", message);
     }
     const isAlone = scope.storage === "user" && !operator && !attended;
     const why = findingText(finding) ?? (this.#proposes ? PROPOSED : isAlone ? UNATTENDED : null);
-    return why !== null && (await approvedOf(this.store)).has(text) ? null : why;
+    return why !== null && (await approvals(this.store))(text) ? null : why;
   }
 
   async #wait(
     scope: MemoryScope,
     change: Pick<Waiting, "text" | "old" | "removes" | "why">,
-    signal: AbortSignal,
   ): Promise<Change> {
     const { process, project } = this.#context;
     const by = process.operator ? { agent: "", run: "" } : { agent: process.agent, run: process.uuid };
-    const id = await quarantine(
-      this.store,
-      { target: scope.target, ...change, project: project.dir, ...by },
-      signal,
-    );
+    const waiting = { target: scope.target, ...change, project: project.dir, ...by };
+    const id = await quarantine(this.store, waiting, this.#signal);
     return { ...(await this.#changed(scope, id, "waits for review")), why: change.why };
   }
 
   /** A first entry makes the project's memory the user's own; in a memory that came with the files, only this entry is. */
-  async #prepare(scope: MemoryScope, text: string, signal: AbortSignal): Promise<void> {
+  async #prepare(scope: MemoryScope, text: string): Promise<void> {
     if (scope.storage !== "project" || (await isOwned(this.store))) return;
     const { text: there } = await readStored(this.store, scope);
-    if (parseEntries(there).entries.length === 0) await own(this.store, this.#context.project.dir, signal);
-    else await decide(this.store, { approve: [text], ids: [] }, signal);
+    if (parseEntries(there).entries.length === 0)
+      await own(this.store, this.#context.project.dir, this.#signal);
+    else await decide(this.store, { approve: [text], ids: [] }, this.#signal);
   }
 
   #within(scope: MemoryScope, before: string, after: string): string {
     const limit = scope.limit(this.limits);
     const length = lengthOf(after);
     if (length <= limit || length <= lengthOf(before)) return after;
-    throw new SyscallError(
-      "EXHAUSTED",
-      `The ${scope.what} are full: ${lengthOf(before)} of ${limit} characters are used, and ${length} would be. Remove or replace entries that are no longer needed, or put several into a shorter one.`,
-    );
+    const message = `The ${scope.what} are full: ${lengthOf(before)} of ${limit} characters are used, and ${length} would be. Remove or replace entries that are no longer needed, or put several into a shorter one.`;
+    throw new SyscallError("EXHAUSTED", message);
   }
 
   /** The one entry that `old` names. A person may name those that wait, too. */
@@ -234,16 +228,12 @@ export class Memory {
     const [first, second] = found;
     if (first && !second) return first;
     if (!first) {
-      throw new SyscallError(
-        "NOT_FOUND",
-        `No entry of the ${scope.what} matches ${JSON.stringify(old.slice(0, 100))}: expected its id, its text or a part of it. ${operator ? "`rnix memory show`" : "The action snapshot"} lists all.`,
-      );
+      const message = `No entry of the ${scope.what} matches ${JSON.stringify(old.slice(0, 100))}: expected its id, its text or a part of it. ${operator ? "`rnix memory show`" : "The action snapshot"} lists all.`;
+      throw new SyscallError("NOT_FOUND", message);
     }
     const list = found.slice(0, 5).map(({ id, text }) => `${id}: ${text.split("\n")[0]?.slice(0, 60)}`);
-    throw new SyscallError(
-      "INVALID",
-      `${found.length} entries match ${JSON.stringify(old.slice(0, 100))}. Name one by its id: ${list.join("; ")}`,
-    );
+    const message = `${found.length} entries match ${JSON.stringify(old.slice(0, 100))}. Name one by its id: ${list.join("; ")}`;
+    throw new SyscallError("INVALID", message);
   }
 
   async #changed(scope: MemoryScope, id: string, state: Change["state"]): Promise<Change> {
@@ -252,7 +242,7 @@ export class Memory {
   }
 
   /** Records who wrote an entry. The records of entries that are gone are dropped. */
-  async #sign(scope: MemoryScope, text: string, signal: AbortSignal): Promise<void> {
+  async #sign(scope: MemoryScope, text: string): Promise<void> {
     const { agent, uuid, operator } = this.#context.process;
     const at = new Date().toISOString();
     const written = operator ? { at, agent: "", run: "" } : { at, agent, run: uuid };
@@ -262,7 +252,7 @@ export class Memory {
       const kept = Object.entries(entries).filter(([id]) => ids.has(id));
       return { v: 1, entries: { ...Object.fromEntries(kept), [idOf(text)]: written } };
     };
-    await changeJson(this.store, journalOf(scope), NO_WRITERS, signed, signal);
+    await changeJson(this.store, journalOf(scope), NO_WRITERS, signed, this.#signal);
   }
 }
 
@@ -289,10 +279,8 @@ function checkedText(content: string): string {
   if (text === "") throw new SyscallError("INVALID", "content: expected the text of an entry, got nothing.");
   const length = lengthOf(text);
   if (length <= MAX_ENTRY) return text;
-  throw new SyscallError(
-    "INVALID",
-    `content: expected at most ${MAX_ENTRY} characters, got ${length}. Keep what matters, or make several entries of it.`,
-  );
+  const message = `content: expected at most ${MAX_ENTRY} characters, got ${length}. Keep what matters, or make several entries of it.`;
+  throw new SyscallError("INVALID", message);
 }
 
 function entryWith(file: string, text: string): Entry | undefined {
@@ -311,7 +299,7 @@ function matching(entries: readonly MemoryEntry[], old: string): MemoryEntry[] {
 }
 
 /** Code points. */
-export function lengthOf(text: string): number {
+function lengthOf(text: string): number {
   return text.length - (text.match(/[\ud800-\udbff][\udc00-\udfff]/g)?.length ?? 0);
 }
 
@@ -343,9 +331,9 @@ const HEAD =
 
 /** null when nothing is remembered. */
 export async function promptPart(context: OpenContext, signal: AbortSignal): Promise<PromptPart | null> {
-  const memory = new Memory(context);
+  const memory = new Memory(context, signal);
   const read = async (scope: MemoryScope): Promise<string | null> =>
-    shown(await memory.read(scope, signal), scope.inPrompt(memory.limits));
+    shown(await memory.read(scope), scope.inPrompt(memory.limits));
   const scopes = [SCOPES.profile, SCOPES.global_memory, SCOPES.memory];
   const parts = (await Promise.all(scopes.map(read))).filter((part) => part !== null);
   return parts.length === 0 ? null : { title: TITLE, text: [HEAD, ...parts].join("\n\n") };

@@ -5,7 +5,7 @@ import type { Answers } from "../_lib/answer-file.ts";
 import { checkedInput } from "../_lib/checked-input.ts";
 import { jsonObject } from "../_lib/json.ts";
 import { hashOf } from "./entry-file.ts";
-import { Memory, type MemoryEntry, type ScopeContent } from "./memory.ts";
+import { Memory, type ScopeContent } from "./memory.ts";
 import { withoutHidden } from "./scan/hidden.ts";
 import { SCOPES, TARGETS } from "./scopes.ts";
 import { type Recalled, type RecalledRun, recallText, type Summary } from "./texts.ts";
@@ -61,18 +61,13 @@ async function find(
   const { search } = context;
   if (!search)
     throw new SyscallError("UNAVAILABLE", `${RECALL}: nothing can be searched here (no search service).`);
-  const memory = new Memory(context);
+  const memory = new Memory(context, signal);
   const now = Date.now();
   const { query, agent, since, until, max_results: limit = RESULTS } = request;
   const project = projectOf(request.project, memory, context);
-  const filters = {
-    agent,
-    since_ms: momentOf("since", since, now),
-    until_ms: momentOf("until", until, now),
-  };
   const known = new Map<string, ScopeContent>();
   for (const target of TARGETS) {
-    const content = await memory.read(SCOPES[target], signal);
+    const content = await memory.read(SCOPES[target]);
     known.set(await synced(search, context, content), content);
   }
   const { hits, pending } = await search.find({
@@ -80,7 +75,9 @@ async function find(
     collections: [COLLECTION],
     runs: true,
     project,
-    ...filters,
+    agent,
+    since_ms: momentOf("since", since, now),
+    until_ms: momentOf("until", until, now),
     limit: Math.min(MAX_HITS, limit * HITS_PER_RESULT + 10),
   });
   return { results: resultsOf(hits, known, context).slice(0, limit), pending };
@@ -108,13 +105,8 @@ function resultsOf(
     if (!entry || !scope) continue;
     const text = entry.text.length <= left ? entry.text : hit.snippet;
     left -= text.length;
-    results.push({
-      kind: "entry",
-      id: entry.id,
-      target: scope.target,
-      time: entry.written?.at ?? null,
-      text,
-    });
+    const time = entry.written?.at ?? null;
+    results.push({ kind: "entry", id: entry.id, target: scope.target, time, text });
   }
   return results;
 }
@@ -149,7 +141,8 @@ async function synced(
   const version = hashOf(used.map(({ id, written }) => `${id} ${written?.at ?? ""}`).join("\n"));
   const there = (await search.sources(scope.storage, COLLECTION)).find((one) => one.source === source);
   if (there?.version === version || (!there && used.length === 0)) return source;
-  const documents = uniqueById(used).map(({ id, text, written }) => ({
+  const unique = new Map(used.map((entry) => [entry.id, entry])).values();
+  const documents = Array.from(unique, ({ id, text, written }) => ({
     id,
     text,
     ...(written && { time_ms: Date.parse(written.at) }),
@@ -157,10 +150,6 @@ async function synced(
   }));
   await search.put(scope.storage, COLLECTION, source, version, documents);
   return source;
-}
-
-function uniqueById(entries: readonly MemoryEntry[]): MemoryEntry[] {
-  return [...new Map(entries.map((entry) => [entry.id, entry])).values()];
 }
 
 /** The folder to search in; undefined for all. Runs search in their own project, unless the user allows more. */
@@ -171,10 +160,9 @@ function projectOf(
 ): string | undefined {
   if (wanted === undefined || wanted === project.dir) return project.dir;
   if (!process.operator && !memory.limits.recall_all_projects) {
-    throw new SyscallError(
-      "PERMISSION",
-      "project: a run searches only in its own project. To allow others, the user sets `recall_all_projects: true` for the plugin memory in config.yaml.",
-    );
+    const message =
+      "project: a run searches only in its own project. To allow others, the user sets `recall_all_projects: true` for the plugin memory in config.yaml.";
+    throw new SyscallError("PERMISSION", message);
   }
   return wanted === "*" ? undefined : wanted;
 }
@@ -188,10 +176,8 @@ function momentOf(name: string, text: string | undefined, now: number): number |
   if (count !== undefined) return now - Number(count) * (UNITS[unit] ?? 0);
   const time = /^\d{4}-\d{2}/.test(text.trim()) ? Date.parse(text.trim()) : Number.NaN;
   if (!Number.isNaN(time)) return time;
-  throw new SyscallError(
-    "INVALID",
-    `${name}: expected a date such as 2026-11-22 or an age such as 7d, got ${JSON.stringify(text.slice(0, 60))}.`,
-  );
+  const message = `${name}: expected a date such as 2026-11-22 or an age such as 7d, got ${JSON.stringify(text.slice(0, 60))}.`;
+  throw new SyscallError("INVALID", message);
 }
 
 const SYSTEM =
@@ -209,9 +195,8 @@ async function summaryOf(
   if (!llm) return { no_summary: "No summary: no model can be asked here." };
   const found = results.map((one) => {
     const { time, text } = one;
-    return JSON.stringify(
-      one.kind === "entry" ? { entry: one.id, time, text } : { run: one.uuid, time, text, more: one.more },
-    );
+    const from = one.kind === "entry" ? { entry: one.id } : { run: one.uuid };
+    return JSON.stringify({ ...from, time, text, ...(one.kind === "run" && { more: one.more }) });
   });
   const prompt = `Search: ${query}\n\nResults, one per line:\n${found.join("\n").slice(0, MAX_INPUT)}`;
   try {

@@ -35,13 +35,10 @@ interface Review {
 
 const NONE: Review = { v: 1, approved: [], waiting: [] };
 
-export interface Approved {
-  has(text: string): boolean;
-}
-
-export async function approvedOf(store: Store): Promise<Approved> {
+/** Whether a person has approved a text. */
+export async function approvals(store: Store): Promise<(text: string) => boolean> {
   const hashes = new Set((await readJson(store, REVIEW, NONE)).approved);
-  return { has: (text) => hashes.has(hashOf(text)) };
+  return (text) => hashes.has(hashOf(text));
 }
 
 export async function waitingOf(store: Store): Promise<Waiting[]> {
@@ -57,10 +54,8 @@ export async function quarantine(
   const added = (review: Review): Review | null => {
     if (review.waiting.some((there) => there.id === id && there.target === one.target)) return null;
     if (review.waiting.length >= MAX_WAITING) {
-      throw new SyscallError(
-        "EXHAUSTED",
-        `${MAX_WAITING} entries wait for a review already, so this one was not stored. A person decides on them: rnix memory review.`,
-      );
+      const message = `${MAX_WAITING} entries wait for a review already, so this one was not stored. A person decides on them: rnix memory review.`;
+      throw new SyscallError("EXHAUSTED", message);
     }
     return { ...review, waiting: [...review.waiting, { id, ...one, at: new Date().toISOString() }] };
   };

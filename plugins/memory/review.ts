@@ -22,44 +22,42 @@ type Item = Waits & { scope: MemoryScope; entry?: MemoryEntry; waiting?: Waiting
 
 export function review(context: OpenContext): Answers {
   requirePerson(context);
-  const memory = new Memory(context);
-  const list = async (signal: AbortSignal): Promise<string> =>
-    reviewText(await itemsOf(memory, context, signal));
+  const { project } = context;
   return {
     device: REVIEW,
-    content: list,
+    content: async (signal) => reviewText(await itemsOf(new Memory(context, signal), project.dir)),
     async answer(text, signal) {
+      const memory = new Memory(context, signal);
       const request = checkedInput({ name: REVIEW, input: REQUEST }, jsonObject(REVIEW, text));
       const isText = request.as === "text";
-      const items = await itemsOf(memory, context, signal);
+      const items = await itemsOf(memory, project.dir);
       const approve = chosen(items, request.approve);
       const reject = chosen(items, request.reject);
       if (approve.length + reject.length > 0) {
         // Outside of its file an entry is added now; in it, the approval alone counts.
-        for (const { waiting, scope } of approve) if (waiting) await memory.approve(scope, waiting, signal);
-        for (const { entry, scope, text } of reject) if (entry) await memory.removeText(scope, text, signal);
-        const ids = [...approve, ...reject].map(({ id }) => id);
+        for (const { waiting, scope } of approve) if (waiting) await memory.approve(scope, waiting);
+        for (const { entry, scope, text } of reject) if (entry) await memory.removeText(scope, text);
+        const ids = idsOf([...approve, ...reject]);
         const texts = approve.filter(({ waiting }) => !waiting?.removes).map(({ text }) => text);
         await decide(memory.store, { approve: texts, ids }, signal);
         // All that came with the project is decided: what is written from now on needs no review.
-        const isOwn = (await itemsOf(memory, context, signal)).every(({ why }) => why !== FOREIGN);
+        const isOwn = (await itemsOf(memory, project.dir)).every(({ why }) => why !== FOREIGN);
         const wasForeign = [...approve, ...reject].some(({ why }) => why === FOREIGN);
-        if (wasForeign && isOwn) await own(memory.store, context.project.dir, signal);
-        if (!isText)
-          return JSON.stringify({ approved: approve.map(idOf), rejected: reject.map(idOf) }, null, 1);
-        return `Approved ${approve.length}, removed ${reject.length}.`;
+        if (wasForeign && isOwn) await own(memory.store, project.dir, signal);
+        if (isText) return `Approved ${approve.length}, removed ${reject.length}.`;
+        return JSON.stringify({ approved: idsOf(approve), rejected: idsOf(reject) }, null, 1);
       }
-      return isText ? list(signal) : JSON.stringify(items.map(documentOf), null, 1);
+      return isText ? reviewText(items) : JSON.stringify(items.map(documentOf), null, 1);
     },
   };
 }
 
-async function itemsOf(memory: Memory, { project }: OpenContext, signal: AbortSignal): Promise<Item[]> {
+async function itemsOf(memory: Memory, project: string): Promise<Item[]> {
   const items: Item[] = [];
   for (const waiting of await waitingOf(memory.store)) {
     const scope = SCOPES[waiting.target];
     // The memory of another project is decided on there.
-    if (scope.storage === "project" && waiting.project !== project.dir) continue;
+    if (scope.storage === "project" && waiting.project !== project) continue;
     const by = waiting.agent === "" ? "you" : `${waiting.agent} (${shortUuid(waiting.run)})`;
     const from = `, by ${by}, ${waiting.at.slice(0, 10)}, in ${waiting.project}`;
     const { id, why, text, old, removes } = waiting;
@@ -67,7 +65,7 @@ async function itemsOf(memory: Memory, { project }: OpenContext, signal: AbortSi
   }
   for (const target of TARGETS) {
     const scope = SCOPES[target];
-    for (const entry of (await memory.read(scope, signal)).held) {
+    for (const entry of (await memory.read(scope)).held) {
       const from = `, in ${await memory.pathOf(scope)}`;
       const { id, held, text } = entry;
       items.push({ id, what: scope.what, why: held ?? "", from, text, scope, entry });
@@ -82,30 +80,18 @@ function chosen(items: readonly Item[], word: string | undefined): Item[] {
   if (word === "all") return [...items];
   const found = items.filter(({ id }) => id === word);
   if (found.length > 0) return found;
-  const ids = items.map(({ id }) => id).join(", ");
-  throw new SyscallError(
-    "NOT_FOUND",
-    `No entry ${word} waits for a review: ${ids === "" ? "none does" : `expected all or one of ${ids}`}.`,
-  );
+  const ids = idsOf(items).join(", ");
+  const message = `No entry ${word} waits for a review: ${ids === "" ? "none does" : `expected all or one of ${ids}`}.`;
+  throw new SyscallError("NOT_FOUND", message);
 }
 
-function idOf({ id }: Item): string {
-  return id;
+function idsOf(items: readonly Item[]): string[] {
+  return items.map(({ id }) => id);
 }
 
 function documentOf({ id, scope, why, text, waiting }: Item): object {
-  return {
-    id,
-    target: scope.target,
-    why,
-    text,
-    old: waiting?.old ?? null,
-    removes: waiting?.removes ?? false,
-    agent: waiting?.agent ?? null,
-    run: waiting?.run ?? null,
-    project: waiting?.project ?? null,
-    at: waiting?.at ?? null,
-  };
+  const { old = null, removes = false, agent = null, run = null, project = null, at = null } = waiting ?? {};
+  return { id, target: scope.target, why, text, old, removes, agent, run, project, at };
 }
 
 /** An entry that waits may be there to mislead a model, so no run reads it or decides on it. */

@@ -47,32 +47,22 @@ export const SCOPES: Readonly<Record<Target, MemoryScope>> = {
   },
 };
 
-export interface Limits {
+const DEFAULTS = {
   /** Characters of notes of a scope that can be stored. */
-  notes: number;
-  /** Characters of the profile that can be stored. */
-  profile: number;
-  /** Of these, characters in the prompt of a new run. */
-  notes_in_prompt: number;
-  profile_in_prompt: number;
-  /** Runs may search the conversations of all your projects, and not only of their own. */
-  recall_all_projects: boolean;
-}
-
-const DEFAULTS: Limits = {
   notes: 200_000,
+  /** Characters of the profile that can be stored. */
   profile: 20_000,
+  /** Of these, characters in the prompt of a new run. */
   notes_in_prompt: 4_096,
   profile_in_prompt: 2_048,
+  /** Runs may search the conversations of all your projects, and not only of their own. */
   recall_all_projects: false,
 };
+export type Limits = typeof DEFAULTS;
 
-const count = (byDefault: number, maximum: number): object => ({
-  type: "integer",
-  minimum: 0,
-  maximum,
-  default: byDefault,
-});
+function count(byDefault: number, maximum: number): object {
+  return { type: "integer", minimum: 0, maximum, default: byDefault };
+}
 
 export const LIMITS = {
   type: "object",

@@ -1,6 +1,7 @@
 /** What the devices of memory answer, for programs and for people. */
 
 import type { Change, MemoryEntry, ScopeContent } from "./memory.ts";
+import type { Waiting } from "./review-list.ts";
 import { withoutHidden } from "./scan/hidden.ts";
 import { type MemoryScope, SCOPES, type Target } from "./scopes.ts";
 
@@ -52,33 +53,21 @@ export function scopeText({ scope, used, held, characters, limit }: ScopeContent
 }
 
 /** An entry of the list for a review. */
-export interface Waits {
-  id: string;
+export interface Waits extends Pick<Waiting, "id" | "why" | "text" | "old" | "removes"> {
   what: string;
-  why: string;
   from: string;
-  text: string;
-  old?: string | undefined;
-  removes?: true | undefined;
 }
 
 export function reviewText(waiting: readonly Waits[]): string {
   if (waiting.length === 0) return "No entry waits for a review.";
   const parts = waiting.map(({ id, what, why, from, text, old, removes }) => {
     const head = `${id}  ${what}${from}`;
-    const instead =
-      old === undefined ? [] : ["  takes the place of:", indented(clean(old)), "  the new text:"];
-    return [
-      head,
-      `  found: ${why}`,
-      ...(removes ? ["  is to be removed:"] : instead),
-      indented(clean(text)),
-    ].join("\n");
+    const taken = old === undefined ? [] : ["  takes the place of:", indented(clean(old)), "  the new text:"];
+    const change = removes ? ["  is to be removed:"] : taken;
+    return [head, `  found: ${why}`, ...change, indented(clean(text))].join("\n");
   });
-  return [
-    ...parts,
-    "Accept one: rnix memory review --approve ID. Turn one down: rnix memory review --reject ID.",
-  ].join("\n\n");
+  const how = "Accept one: rnix memory review --approve ID. Turn one down: rnix memory review --reject ID.";
+  return [...parts, how].join("\n\n");
 }
 
 /** A result of a recall. */
@@ -147,9 +136,7 @@ function clean(text: string): string {
   return text.replace(/(?![\n\t])[\p{Cc}\p{Cf}\p{Variation_Selector}]/gu, (char) => {
     const code = char.codePointAt(0) ?? 0;
     // They are part of letters and emoji.
-    return code === 0x200c || code === 0x200d || code === 0xfe0f || code === 0xfe0e
-      ? char
-      : `\\u{${code.toString(16)}}`;
+    return [0x200c, 0x200d, 0xfe0f, 0xfe0e].includes(code) ? char : `\\u{${code.toString(16)}}`;
   });
 }
 
