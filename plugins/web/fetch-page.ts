@@ -4,7 +4,6 @@ import { SyscallError } from "rnix/plugin";
 import { proxyFor } from "../_lib/proxy.ts";
 import { checkedAddresses, isListed, type Resolve } from "./public-address.ts";
 
-/** What a request needs of its surroundings. */
 export interface Network {
   /** The run's environment, which may name a proxy. */
   env: Readonly<Record<string, string>>;
@@ -26,17 +25,13 @@ export interface FetchedPage {
   truncated: boolean;
 }
 
-/** A redirect to another host, which the caller decides about. */
-export interface Redirected {
-  to: string;
-}
-
 export const MAX_BODY = 10 * 1024 ** 2;
 const MAX_REDIRECTS = 5;
 /** A name can have dozens of addresses; the first that accepts a connection counts. */
 const MAX_ADDRESSES = 4;
 
-export async function fetchPage(text: string, network: Network): Promise<FetchedPage | Redirected> {
+/** `to`: a redirect to another host, which the caller decides about. */
+export async function fetchPage(text: string, network: Network): Promise<FetchedPage | { to: string }> {
   let url = webAddress(text);
   for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects++) {
     const { response, address } = await reach(url, network);
@@ -103,12 +98,8 @@ async function checked(
     const found: Resolve = reached === null ? resolve : async () => reached;
     return await Promise.race([checkedAddresses(url.hostname, addresses, found), aborted]);
   } catch (thrown) {
-    if (
-      thrown instanceof SyscallError &&
-      thrown.code === "NOT_FOUND" &&
-      proxyFor(url.href, env) !== undefined
-    )
-      return null;
+    const isUnknown = thrown instanceof SyscallError && thrown.code === "NOT_FOUND";
+    if (isUnknown && proxyFor(url.href, env) !== undefined) return null;
     throw thrown;
   } finally {
     signal.removeEventListener("abort", abort);
@@ -166,15 +157,16 @@ function codeOf(cause: unknown): string {
 
 /** No server accepts a connection there. A refused certificate is an answer. */
 function isUnreachable(thrown: unknown): boolean {
-  const { cause } = thrown instanceof SyscallError ? thrown : {};
-  const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
-  return code === "ConnectionRefused" || code === "ConnectionClosed" || code === "ECONNRESET";
+  const code = thrown instanceof SyscallError ? codeOf(thrown.cause) : "";
+  return ["ConnectionRefused", "ConnectionClosed", "ECONNRESET"].includes(code);
 }
 
 async function pageOf(url: URL, response: Response, signal: AbortSignal): Promise<FetchedPage> {
   if (!response.ok) {
     await response.body?.cancel();
-    throw failed(url, response);
+    const message = `${url.href} answered with status ${response.status}.`;
+    const isGone = response.status === 404 || response.status === 410;
+    throw isGone ? new SyscallError("NOT_FOUND", message) : statusError(message, response);
   }
   const type = response.headers.get("content-type") ?? "";
   try {
@@ -198,14 +190,6 @@ export async function readBody(
     if (bytes > max) break;
   }
   return { body: Buffer.concat(chunks).subarray(0, max), truncated: bytes > max };
-}
-
-function failed(url: URL, response: Response): SyscallError {
-  const { status } = response;
-  const message = `${url.href} answered with status ${status}.`;
-  return status === 404 || status === 410
-    ? new SyscallError("NOT_FOUND", message)
-    : statusError(message, response);
 }
 
 /** The error of a server that refuses, is asked too often, or fails. */

@@ -1,8 +1,7 @@
 /** `/dev/web`: pages of the web as text, and web search. */
 
 import { definePlugin } from "rnix/plugin";
-import { SETTINGS } from "./settings.ts";
-import { WEB_FETCH, WEB_SEARCH } from "./tools.ts";
+import { SETTINGS, WEB_FETCH, WEB_SEARCH } from "./tools.ts";
 
 export default definePlugin({
   name: "web",

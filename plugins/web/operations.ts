@@ -9,8 +9,7 @@ import { readPage } from "./page-reader.ts";
 import type { PageText } from "./page-text.ts";
 import { systemResolve } from "./public-address.ts";
 import { search } from "./search.ts";
-import { SETTINGS, type WebSettings } from "./settings.ts";
-import { WEB_FETCH, WEB_SEARCH } from "./tools.ts";
+import { SETTINGS, WEB_FETCH, WEB_SEARCH, type WebSettings } from "./tools.ts";
 
 const MAX_AGE_MS = 15 * 60_000;
 const MAX_PAGES = 100;
@@ -23,49 +22,27 @@ interface CachedPage extends PageText {
   truncated: boolean;
 }
 
-interface Kept {
-  page: CachedPage;
-  at: number;
+/**
+ * Of all runs of this daemon, in the order of their arrival. A project's pages are its own: what it may reach is a matter
+ * of its settings.
+ */
+const cache = new Map<string, { page: CachedPage; at: number }>();
+
+function cached(key: string): CachedPage | undefined {
+  const { page, at = 0 } = cache.get(key) ?? {};
+  return performance.now() - at < MAX_AGE_MS ? page : undefined;
 }
 
-class PageCache {
-  readonly #now: () => number;
-  /** In the order of their arrival. */
-  readonly #pages = new Map<string, Kept>();
-  #text = 0;
-
-  /** `now`: milliseconds of a clock that never falls back. */
-  constructor(now: () => number) {
-    this.#now = now;
-  }
-
-  get(key: string): CachedPage | undefined {
-    const kept = this.#pages.get(key);
-    if (kept === undefined || this.#now() - kept.at < MAX_AGE_MS) return kept?.page;
-    this.#remove(key);
-    return undefined;
-  }
-
-  put(key: string, page: CachedPage): void {
-    this.#remove(key);
-    this.#pages.set(key, { page, at: this.#now() });
-    this.#text += page.text.length;
-    for (const oldest of this.#pages.keys()) {
-      if (this.#pages.size <= MAX_PAGES && this.#text <= MAX_TEXT) break;
-      this.#remove(oldest);
-    }
-  }
-
-  #remove(key: string): void {
-    const kept = this.#pages.get(key);
-    if (kept === undefined) return;
-    this.#text -= kept.page.text.length;
-    this.#pages.delete(key);
+function store(key: string, page: CachedPage): void {
+  cache.delete(key);
+  cache.set(key, { page, at: performance.now() });
+  let length = cache.values().reduce((sum, { page }) => sum + page.text.length, 0);
+  for (const [oldest, { page }] of cache) {
+    if (cache.size <= MAX_PAGES && length <= MAX_TEXT) break;
+    length -= page.text.length;
+    cache.delete(oldest);
   }
 }
-
-/** Of all runs of this daemon. A project's pages are its own: what it may reach is a matter of its settings. */
-const cache = new PageCache(() => performance.now());
 
 /** Opens /dev/web, which answers `{"op": "web_fetch" | "web_search", …}`. */
 export function openWeb(subpath: string, context: OpenContext): AnswerFile {
@@ -92,9 +69,10 @@ async function webFetch(
   const connect: Network["connect"] = (to) => context.connect(to);
   const network: Network = { env: context.env, addresses, resolve: systemResolve, connect, signal };
   const key = JSON.stringify([context.project.id, addresses, context.network, url]);
-  const page = cache.get(key) ?? (await loaded(url, network, context));
+  const known = cached(key);
+  const page = known ?? (await loaded(url, network, context));
   if (typeof page === "string") return page;
-  cache.put(key, page);
+  if (page !== known) store(key, page);
   return prompt === undefined ? asData(page) : await answered(prompt, page, context);
 }
 
@@ -111,9 +89,8 @@ async function loaded(url: string, network: Network, context: OpenContext): Prom
 function asData({ url, title, text, truncated }: CachedPage): string {
   const head = title === "" ? "" : `# ${title}\n\n`;
   const rest = truncated ? "\n\n[The page is longer than 10 MiB: the rest was not fetched.]" : "";
-  return untrustedBlocks([
-    { name: url, text: text.trim() === "" ? "[The page has no text.]" : head + text + rest },
-  ]);
+  const shown = text.trim() === "" ? "[The page has no text.]" : head + text + rest;
+  return untrustedBlocks([{ name: url, text: shown }]);
 }
 
 /** About 30,000 tokens: enough for most pages, and a known price. */
@@ -128,10 +105,8 @@ async function answered(question: string, page: CachedPage, context: OpenContext
     throw new SyscallError("UNAVAILABLE", "There is no model here. Call WebFetch without prompt.");
   context.progress(`reading ${page.url}`);
   const text = page.text.slice(0, MAX_ASKED);
-  const rest =
-    text.length < page.text.length
-      ? `\n\n[Only the first ${MAX_ASKED} characters of the page are shown.]`
-      : "";
+  const isCut = text.length < page.text.length;
+  const rest = isCut ? `\n\n[Only the first ${MAX_ASKED} characters of the page are shown.]` : "";
   const prompt = `${asData({ ...page, text: text + rest })}\n\nThe question: ${question}`;
   const reply = await llm.ask({ prompt, system: SYSTEM, max_output: MAX_ANSWER_TOKENS });
   // A page can put words into the mouth of the model that read it.

@@ -17,10 +17,8 @@ export async function pageText({ url, type, body }: FetchedPage): Promise<PageTe
     return await htmlText(decoded(body, charsetOf(type) ?? declaredCharset(body)), url);
   if (media.startsWith("text/") || TEXTUAL.test(media))
     return { title: "", text: decoded(body, charsetOf(type)) };
-  throw new SyscallError(
-    "INVALID",
-    `${url} is ${media}, which has no text. WebFetch reads HTML, JSON, text and PDF.`,
-  );
+  const message = `${url} is ${media}, which has no text. WebFetch reads HTML, JSON, text and PDF.`;
+  throw new SyscallError("INVALID", message);
 }
 
 const TEXTUAL = /^application\/(?:.*\+)?(?:json|xml|yaml|x-yaml|toml|javascript|x-ndjson|x-sh)$/;
@@ -41,19 +39,14 @@ function charsetOf(type: string): string | undefined {
 
 /** Of a `meta` element, which the HTML standard looks for in the first 1,024 bytes. */
 function declaredCharset(body: Uint8Array): string | undefined {
-  return /<meta[^>]+charset\s*=\s*["']?([\w.:-]+)/i.exec(
-    new TextDecoder("latin1").decode(body.subarray(0, 1_024)),
-  )?.[1];
+  const head = new TextDecoder("latin1").decode(body.subarray(0, 1_024));
+  return /<meta[^>]+charset\s*=\s*["']?([\w.:-]+)/i.exec(head)?.[1];
 }
 
 function decoded(body: Uint8Array, charset: string | undefined): string {
   // Byte order marks count before what the server says.
-  const marked =
-    body[0] === 0xff && body[1] === 0xfe
-      ? "utf-16le"
-      : body[0] === 0xfe && body[1] === 0xff
-        ? "utf-16be"
-        : null;
+  const mark = Buffer.from(body.subarray(0, 2)).toString("hex");
+  const marked = mark === "fffe" ? "utf-16le" : mark === "feff" ? "utf-16be" : null;
   try {
     return new TextDecoder(marked ?? charset ?? "utf-8").decode(body);
   } catch {
@@ -77,11 +70,8 @@ async function htmlText(html: string, url: string): Promise<PageText> {
   const body: string = document.body?.innerHTML ?? "";
   // It changes the document.
   const article = new Readability(document, { charThreshold: 250 }).parse();
-  const turndown = new TurndownService({
-    headingStyle: "atx",
-    codeBlockStyle: "fenced",
-    bulletListMarker: "-",
-  });
+  const style = { headingStyle: "atx", codeBlockStyle: "fenced", bulletListMarker: "-" } as const;
+  const turndown = new TurndownService(style);
   const content = article?.content ?? body;
   const text = turndown.turndown(parseHTML(`<html><body>${content}</body></html>`).document.body);
   return { title: article?.title?.trim() || title, text: text.replaceAll(/\n{3,}/g, "\n\n") };
@@ -91,6 +81,7 @@ const NOT_TEXT = "title, script, style, noscript, template, iframe, object, embe
 
 /** What is used of the parsed document: linkedom has no types without those of a browser. */
 interface PageElement {
+  localName: string;
   getAttribute(name: string): string | null;
   setAttribute(name: string, value: string): void;
   removeAttribute(name: string): void;
@@ -103,16 +94,13 @@ interface PageDocument {
 /** Links work for a model only with their host. */
 function absoluteLinks(document: PageDocument, url: string): void {
   const base = URL.parse(document.querySelector("base[href]")?.getAttribute("href") ?? "", url)?.href ?? url;
-  for (const [selector, attribute] of [
-    ["a[href]", "href"],
-    ["img[src]", "src"],
-  ] as const)
-    for (const element of document.querySelectorAll(selector)) {
-      const link = URL.parse(element.getAttribute(attribute) ?? "", base);
-      // An address in the page itself, or data, is no use and can be long.
-      if (link !== null && /^https?:$/.test(link.protocol)) element.setAttribute(attribute, link.href);
-      else element.removeAttribute(attribute);
-    }
+  for (const element of document.querySelectorAll("a[href], img[src]")) {
+    const attribute = element.localName === "a" ? "href" : "src";
+    const link = URL.parse(element.getAttribute(attribute) ?? "", base);
+    // An address in the page itself, or data, is no use and can be long.
+    if (link !== null && /^https?:$/.test(link.protocol)) element.setAttribute(attribute, link.href);
+    else element.removeAttribute(attribute);
+  }
 }
 
 async function pdfText(body: Uint8Array): Promise<PageText> {

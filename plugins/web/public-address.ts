@@ -64,17 +64,14 @@ async function resolved(name: string, resolve: Resolve): Promise<string[]> {
     const found = await resolve(name);
     if (found.length > 0) return found;
   } catch (cause) {
-    throw new SyscallError("NOT_FOUND", `${name} has no address. Check the host's name and the network.`, {
-      cause,
-    });
+    const message = `${name} has no address. Check the host's name and the network.`;
+    throw new SyscallError("NOT_FOUND", message, { cause });
   }
   throw new SyscallError("NOT_FOUND", `${name} has no address.`);
 }
 
 function refused(host: string, address: string): SyscallError {
   const of = host === address ? `${address} is` : `${host} has the address ${address}, which is`;
-  return new SyscallError(
-    "PERMISSION",
-    `${of} not public. Only the user can allow it: plugins: {web: {addresses: ["${address}"]}} in ~/.config/rnix/config.yaml.`,
-  );
+  const message = `${of} not public. Only the user can allow it: plugins: {web: {addresses: ["${address}"]}} in ~/.config/rnix/config.yaml.`;
+  return new SyscallError("PERMISSION", message);
 }

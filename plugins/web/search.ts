@@ -5,7 +5,7 @@ import { z } from "zod";
 import { issueText } from "../_lib/issue-text.ts";
 import { proxyFor } from "../_lib/proxy.ts";
 import { readBody, statusError } from "./fetch-page.ts";
-import type { WebSettings } from "./settings.ts";
+import type { WebSettings } from "./tools.ts";
 
 interface SearchRequest {
   query: string;
@@ -56,11 +56,7 @@ const ENGINES: Readonly<Record<"searxng" | "brave" | "tavily", Engine>> = {
     key: "BRAVE_API_KEY",
     url: "https://api.search.brave.com/res/v1/web/search",
     request: (query, url, key) => ({
-      url: withQuery(url, {
-        q: withSites(query),
-        count: String(query.max_results),
-        text_decorations: "false",
-      }),
+      url: withQuery(url, { q: withSites(query), count: `${query.max_results}`, text_decorations: "false" }),
       init: { headers: { accept: "application/json", "x-subscription-token": key } },
     }),
     answer: z
@@ -78,17 +74,16 @@ const ENGINES: Readonly<Record<"searxng" | "brave" | "tavily", Engine>> = {
     title: "Tavily",
     key: "TAVILY_API_KEY",
     url: "https://api.tavily.com/search",
-    request: ({ query, max_results, allowed_domains, blocked_domains }, url, key) => ({
+    request: (
+      { query, max_results, allowed_domains: include_domains, blocked_domains: exclude_domains },
+      url,
+      key,
+    ) => ({
       url,
       init: {
         method: "POST",
         headers: { "content-type": "application/json", authorization: `Bearer ${key}` },
-        body: JSON.stringify({
-          query,
-          max_results,
-          include_domains: allowed_domains,
-          exclude_domains: blocked_domains,
-        }),
+        body: JSON.stringify({ query, max_results, include_domains, exclude_domains }),
       },
     }),
     answer: Results,
@@ -112,10 +107,8 @@ export async function search(
   const hits = engine.answer.safeParse(await asked(engine, engine.request(query, url, key), context, signal));
   if (!hits.success) {
     const what = issueText(hits.error, "answer");
-    throw new SyscallError(
-      "DRIVER",
-      `${engine.title} at ${url} answered in a form that is not known: ${what}.`,
-    );
+    const message = `${engine.title} at ${url} answered in a form that is not known: ${what}.`;
+    throw new SyscallError("DRIVER", message);
   }
   const found = hits.data.filter((hit) => isWanted(hit, query)).slice(0, query.max_results);
   if (found.length === 0) return `${engine.title} found nothing for "${query.query}".`;
@@ -160,12 +153,7 @@ async function asked(
   const { origin } = new URL(url);
   let text: string;
   try {
-    const response = await fetch(url, {
-      ...init,
-      signal,
-      redirect: "error",
-      ...(proxy !== undefined && { proxy }),
-    });
+    const response = await fetch(url, { ...init, signal, redirect: "error", ...(proxy && { proxy }) });
     if (!response.ok) throw refused(title, origin, response);
     const { body, truncated } = await readBody(response, MAX_ANSWER);
     if (truncated) throw new SyscallError("DRIVER", `${title} at ${origin} answered with more than 4 MiB.`);
@@ -178,9 +166,8 @@ async function asked(
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new SyscallError("DRIVER", `${title} at ${origin} answered with something that is not JSON.`, {
-      cause,
-    });
+    const message = `${title} at ${origin} answered with something that is not JSON.`;
+    throw new SyscallError("DRIVER", message, { cause });
   }
 }
 
@@ -201,9 +188,8 @@ function withQuery(address: string, query: Readonly<Record<string, string>>): st
 /** Domains as the engines' own operators, so that they don't fill the answer with other ones. */
 function withSites({ query, allowed_domains, blocked_domains }: Required<SearchRequest>): string {
   const only = allowed_domains.map((domain) => `site:${domain}`).join(" OR ");
-  return [query, only, ...blocked_domains.map((domain) => `-site:${domain}`)]
-    .filter((part) => part !== "")
-    .join(" ");
+  const not = blocked_domains.map((domain) => `-site:${domain}`);
+  return [query, only, ...not].filter((part) => part !== "").join(" ");
 }
 
 /** An engine may know no operators. */

@@ -1,6 +1,6 @@
-/** The definitions of the tools WebFetch and WebSearch. */
+/** The definitions of the tools WebFetch and WebSearch, and the settings of the plugin. */
 
-import type { ToolDef } from "rnix/plugin";
+import type { FromSchema, ToolDef } from "rnix/plugin";
 
 /** A page may redirect on its own host a few times, and a slow server may answer late. */
 const TIMEOUT_MS = 60_000;
@@ -48,3 +48,27 @@ export const WEB_SEARCH = {
   origin: "web",
   annotations: { readOnlyHint: true, openWorldHint: true },
 } as const satisfies ToolDef;
+
+/** `plugins: {web: …}` of config.yaml. */
+export const SETTINGS = {
+  type: "object",
+  properties: {
+    addresses: {
+      type: "array",
+      items: { type: "string" },
+      description:
+        "Addresses and ranges (CIDR) that are not public and may be reached, such as 192.168.1.20.",
+    },
+    search: {
+      type: "object",
+      properties: {
+        engine: { type: "string", enum: ["searxng", "brave", "tavily"] },
+        url: { type: "string", description: "The address of the search engine; SearXNG has no default." },
+      },
+      additionalProperties: false,
+    },
+  },
+  additionalProperties: false,
+} as const;
+
+export type WebSettings = FromSchema<typeof SETTINGS>;
