@@ -26,16 +26,9 @@ const BASH: ToolDef = {
     type: "object",
     properties: {
       command: { type: "string", minLength: 1 },
-      timeout_ms: {
-        type: "integer",
-        minimum: 1,
-        description: "Default and maximum: usually 120000.",
-      },
+      timeout_ms: { type: "integer", minimum: 1, description: "Default and maximum: usually 120000." },
       description: { type: "string" },
-      run_in_background: {
-        type: "boolean",
-        description: "Its end is a message.",
-      },
+      run_in_background: { type: "boolean", description: "Its end is a message." },
     },
     required: ["command"],
     additionalProperties: false,
@@ -75,10 +68,7 @@ export default definePlugin({
   api: 1,
   needs: ["exec", "units"],
   devices: {
-    "/dev/shell": {
-      tools: [BASH, MONITOR],
-      factory: (_subpath, _flags, context) => new ShellFile(context),
-    },
+    "/dev/shell": { tools: [BASH, MONITOR], factory: (_subpath, _flags, context) => new ShellFile(context) },
   },
 });
 
@@ -115,10 +105,8 @@ class ShellFile implements VFSFile {
   async write(data: Data, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     if (this.#child) {
-      throw new SyscallError(
-        "INVALID",
-        "/dev/shell: a command is running. Read its output to the end first.",
-      );
+      const message = "/dev/shell: a command is running. Read its output to the end first.";
+      throw new SyscallError("INVALID", message);
     }
     const { command, description, timeoutMs, unit, stream } = parse(
       typeof data === "string" ? data : new TextDecoder().decode(data),
@@ -160,10 +148,8 @@ class ShellFile implements VFSFile {
   ): Promise<string> {
     const { units, env, cwd } = this.#context;
     if (!units) {
-      throw new SyscallError(
-        "UNAVAILABLE",
-        "/dev/shell: only a run can have background units. Leave run_in_background out.",
-      );
+      const message = "/dev/shell: only a run can have background units. Leave run_in_background out.";
+      throw new SyscallError("UNAVAILABLE", message);
     }
     const { id } = await units.start({
       ...unit,
@@ -291,9 +277,8 @@ class ShellFile implements VFSFile {
   async #describe(output: CommandOutput, exit: ExitInfo): Promise<string> {
     const file = exit.outputFile ?? (await this.#save(output));
     if (exit.timedOut) return this.#text(output, file, timedOut(this.#timeoutMs), exit.droppedBytes);
-    if (exit.signal !== null) {
+    if (exit.signal !== null)
       return this.#text(output, file, `[ended by signal ${exit.signal}]`, exit.droppedBytes);
-    }
     const code = exit.code === null ? "[the exit code is unknown]" : `[exit code ${exit.code}]`;
     return this.#text(output, file, exit.code === 0 ? "" : code, exit.droppedBytes);
   }
@@ -334,10 +319,8 @@ function parse(text: string): Command {
   if (value === undefined) return { command: checked(text), description: firstOf(text) };
   const { command, timeout_ms: timeoutMs } = value;
   if (typeof command !== "string") {
-    throw new SyscallError(
-      "INVALID",
-      '/dev/shell expects {"command": "…", "timeout_ms"?: …} or the command itself.',
-    );
+    const message = '/dev/shell expects {"command": "…", "timeout_ms"?: …} or the command itself.';
+    throw new SyscallError("INVALID", message);
   }
   const description = textOf(value.description) ?? firstOf(command);
   if (value.op === "stream") {
@@ -347,10 +330,8 @@ function parse(text: string): Command {
   const unit = unitOf(value, description);
   if (timeoutMs === undefined) return { command: checked(command), description, unit };
   if (typeof timeoutMs !== "number" || !(timeoutMs >= 1)) {
-    throw new SyscallError(
-      "INVALID",
-      `/dev/shell: timeout_ms must be a number of at least 1, not ${JSON.stringify(timeoutMs)}.`,
-    );
+    const message = `/dev/shell: timeout_ms must be a number of at least 1, not ${JSON.stringify(timeoutMs)}.`;
+    throw new SyscallError("INVALID", message);
   }
   if (unit?.persistent)
     throw new SyscallError(

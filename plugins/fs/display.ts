@@ -19,12 +19,6 @@ export function cutText(text: string, max: number): string {
 /** A size as people write it: "1.5 MiB". */
 export function sizeText(bytes: number): string {
   if (bytes < 1024) return `${bytes} bytes`;
-  const units = ["KiB", "MiB", "GiB", "TiB"];
-  let value = bytes / 1024;
-  let unit = 0;
-  while (value >= 1024 && unit < units.length - 1) {
-    value /= 1024;
-    unit++;
-  }
-  return `${value.toFixed(1)} ${units[unit]}`;
+  const unit = Math.min(4, Math.floor(Math.log2(bytes) / 10));
+  return `${(bytes / 1024 ** unit).toFixed(1)} ${["KiB", "MiB", "GiB", "TiB"][unit - 1]}`;
 }

@@ -81,13 +81,8 @@ class PlainFile implements VFSFile {
     const { path, devicePath, confinement, flags } = this.#request;
     const file = { name: basename(path), isDevice: false, devicePath };
     try {
-      const seen = await confinement.look(path);
-      return {
-        ...file,
-        size: seen.stat.size,
-        isFolder: seen.stat.isDirectory(),
-        modifiedMs: seen.stat.mtimeMs,
-      };
+      const { stat } = await confinement.look(path);
+      return { ...file, size: stat.size, isFolder: stat.isDirectory(), modifiedMs: stat.mtimeMs };
     } catch (thrown) {
       const error = systemError(thrown, `look at ${devicePath}`);
       if (flags !== O_RDONLY && error.code === "NOT_FOUND") return { ...file, size: 0 };

@@ -24,9 +24,8 @@ export async function read(confinement: Confinement, input: ReadInput, signal: A
   try {
     const window = new Window(input.offset ?? 1, input.limit ?? DEFAULT_LIMIT);
     const binary = await fill(window, file, signal);
-    if (binary !== undefined) {
+    if (binary !== undefined)
       return `[${shown} is a binary file (${binary}, ${sizeText(file.stat.size)}): there is no text to show.]`;
-    }
     return answer(window, shown, file);
   } catch (thrown) {
     throw systemError(thrown, `read ${shown}`);
@@ -55,10 +54,8 @@ function answer(window: Window, shown: string, file: OpenedFile): string {
   const { lines, from, next, total, lossy } = window;
   if (total === 0) return `[${shown} is empty.]`;
   if (total !== undefined && from > total) {
-    throw new SyscallError(
-      "INVALID",
-      `${shown} has ${total} ${total === 1 ? "line" : "lines"}; an offset of ${from} is beyond its end.`,
-    );
+    const message = `${shown} has ${total} ${total === 1 ? "line" : "lines"}; an offset of ${from} is beyond its end.`;
+    throw new SyscallError("INVALID", message);
   }
   const remarks: string[] = [];
   if (lossy) remarks.push("The file is not valid UTF-8: invalid bytes are shown as \uFFFD.");
@@ -187,7 +184,6 @@ function wholeCharacters(bytes: Uint8Array): number {
   return (bytes[end - 1] ?? 0) >= 0xc0 ? end - 1 : bytes.length;
 }
 
-/** The chunk without a byte order mark. */
 function withoutMark(chunk: Uint8Array): Uint8Array {
   return chunk[0] === 0xef && chunk[1] === 0xbb && chunk[2] === 0xbf ? chunk.subarray(3) : chunk;
 }

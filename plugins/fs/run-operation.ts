@@ -54,24 +54,15 @@ async function glob(
   const { base, rest } = splitPattern(input.pattern, start);
   // Rules apply to `path`, so the pattern must not lead out of it.
   if (input.path !== undefined && base !== start && !base.startsWith(join(start, "/"))) {
-    throw new SyscallError(
-      "INVALID",
-      `The pattern ${input.pattern} leads out of ${input.path}: put the folder into path.`,
-    );
+    const message = `The pattern ${input.pattern} leads out of ${input.path}: put the folder into path.`;
+    throw new SyscallError("INVALID", message);
   }
   const { path: folder, stat } = await confinement.searchStart(base);
-  if (!stat.isDirectory()) {
+  if (!stat.isDirectory())
     throw new SyscallError("INVALID", `${confinement.shown(base)} is a file, not a folder. Read shows it.`);
-  }
   const { cwd, process } = context;
-  const request = {
-    op: "glob",
-    cwd,
-    folder,
-    pattern: rest,
-    original: input.pattern,
-    limit: input.limit,
-  } as const;
+  const { pattern: original, limit } = input;
+  const request = { op: "glob", cwd, folder, pattern: rest, original, limit } as const;
   return searches.run(process.uuid, request, (paths) => confinement.readable(paths), signal);
 }
 

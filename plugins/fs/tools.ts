@@ -35,10 +35,7 @@ export const WRITE = {
   description: "Create a file, with its folders, or replace all of it.",
   input: {
     type: "object",
-    properties: {
-      path: { type: "string", minLength: 1 },
-      content: { type: "string" },
-    },
+    properties: { path: { type: "string", minLength: 1 }, content: { type: "string" } },
     required: ["path", "content"],
     additionalProperties: false,
   },
@@ -98,17 +95,9 @@ export const GREP = {
       pattern: { type: "string", minLength: 1 },
       path: { type: "string", minLength: 1 },
       glob: { type: "string", minLength: 1, description: "Such as `*.ts` or `src/**`." },
-      output_mode: {
-        type: "string",
-        enum: ["files_with_matches", "content", "count"],
-      },
+      output_mode: { type: "string", enum: ["files_with_matches", "content", "count"] },
       case_insensitive: { type: "boolean" },
-      context: {
-        type: "integer",
-        minimum: 0,
-        maximum: 50,
-        description: "Lines around each match.",
-      },
+      context: { type: "integer", minimum: 0, maximum: 50, description: "Lines around each match." },
       head_limit: {
         type: "integer",
         minimum: 1,

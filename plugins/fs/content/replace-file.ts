@@ -1,7 +1,7 @@
 /** Writes a file atomically. */
 
 import { constants, type Stats } from "node:fs";
-import { access, lstat, open, rename, unlink } from "node:fs/promises";
+import { access, type FileHandle, lstat, open, rename, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { SyscallError } from "rnix/plugin";
 import { errnoOf, systemError } from "../errors.ts";
@@ -68,14 +68,7 @@ async function replaceIn(
 }
 
 /** Sets the owner first: changing it clears bits of the mode. */
-async function keepOwnerAndMode(
-  handle: {
-    chown(uid: number, gid: number): Promise<void>;
-    chmod(mode: number): Promise<void>;
-    stat(): Promise<Stats>;
-  },
-  was: Stats,
-): Promise<void> {
+async function keepOwnerAndMode(handle: FileHandle, was: Stats): Promise<void> {
   const now = await handle.stat();
   if (now.uid !== was.uid || now.gid !== was.gid) {
     try {
@@ -93,10 +86,8 @@ async function checkUnchanged(path: string, target: WriteTarget): Promise<void> 
   const was = target.stat;
   if (!now && !was) return;
   if (now && was && now.ino === was.ino && now.size === was.size && now.mtimeMs === was.mtimeMs) return;
-  throw new SyscallError(
-    "INVALID",
-    `${target.path} was changed by another program meanwhile. Nothing was written; read it again first.`,
-  );
+  const message = `${target.path} was changed by another program meanwhile. Nothing was written; read it again first.`;
+  throw new SyscallError("INVALID", message);
 }
 
 async function statIfExists(path: string): Promise<Stats | undefined> {

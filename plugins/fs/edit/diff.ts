@@ -31,7 +31,6 @@ export function hunks(bytes: Buffer, changes: readonly Change[]): string {
   return shown.join("\n");
 }
 
-/** The number of the line that holds a byte. */
 export function lineAt(bytes: Buffer, position: number): number {
   return 1 + countLines(bytes, 0, position);
 }

@@ -28,10 +28,8 @@ export async function edit(
   const shown = confinement.shown(input.path);
   if (input.old_string === "") return create(confinement, context, input, signal);
   if (input.old_string === input.new_string) {
-    throw new SyscallError(
-      "INVALID",
-      `${shown}: old_string and new_string are equal; there is nothing to change.`,
-    );
+    const message = `${shown}: old_string and new_string are equal; there is nothing to change.`;
+    throw new SyscallError("INVALID", message);
   }
   // Checks that the path may be written, then that the file exists.
   const target = await confinement.target(input.path);
@@ -52,10 +50,8 @@ async function create(
   const target = await confinement.target(input.path);
   const shown = confinement.shown(target.path);
   if (target.stat && target.stat.size > 0) {
-    throw new SyscallError(
-      "INVALID",
-      `${shown} exists: an empty old_string only creates a new file. Give the text to replace, or use Write to replace the whole file.`,
-    );
+    const message = `${shown} exists: an empty old_string only creates a new file. Give the text to replace, or use Write to replace the whole file.`;
+    throw new SyscallError("INVALID", message);
   }
   const content = Buffer.from(input.new_string);
   const written = await replaceFile(confinement, target, content, signal);
@@ -76,18 +72,15 @@ async function contentOf(
     for await (const chunk of readChunks(handle, signal)) {
       length += chunk.length;
       if (length > MAX_BYTES) {
-        throw new SyscallError(
-          "INVALID",
-          `${shown} has ${sizeText(stat.size)}; Edit takes files up to ${sizeText(MAX_BYTES)}. Change it with a command, like sed.`,
-        );
+        const message = `${shown} has ${sizeText(stat.size)}; Edit takes files up to ${sizeText(MAX_BYTES)}. Change it with a command, like sed.`;
+        throw new SyscallError("INVALID", message);
       }
       pieces.push(chunk.slice());
     }
     const bytes = Buffer.concat(pieces);
     const binary = binaryKind(bytes);
-    if (binary !== undefined) {
+    if (binary !== undefined)
       throw new SyscallError("INVALID", `${shown} is a binary file (${binary}); Edit changes text only.`);
-    }
     return { bytes, stat };
   } catch (thrown) {
     throw systemError(thrown, `read ${shown}`);
@@ -102,18 +95,14 @@ async function find(bytes: Buffer, input: EditInput, shown: string, signal: Abor
     const changes = await occurrences(bytes, before, after, signal);
     if (changes.length === 0) continue;
     if (changes.length > MAX_CHANGES) {
-      throw new SyscallError(
-        "INVALID",
-        `${shown}: old_string occurs more than ${MAX_CHANGES} times. Give a longer one.`,
-      );
+      const message = `${shown}: old_string occurs more than ${MAX_CHANGES} times. Give a longer one.`;
+      throw new SyscallError("INVALID", message);
     }
     if (changes.length === 1 || input.replace_all) return changes;
     const lines = changes.slice(0, 10).map((change) => lineAt(bytes, change.start));
     const more = changes.length > lines.length ? ", …" : "";
-    throw new SyscallError(
-      "INVALID",
-      `${shown}: old_string occurs ${changes.length} times, in lines ${lines.join(", ")}${more}. Give more of the lines around the one you mean, or set replace_all.`,
-    );
+    const message = `${shown}: old_string occurs ${changes.length} times, in lines ${lines.join(", ")}${more}. Give more of the lines around the one you mean, or set replace_all.`;
+    throw new SyscallError("INVALID", message);
   }
   throw new SyscallError("INVALID", `${shown}: ${await whyNotFound(bytes, input.old_string, signal)}`);
 }
@@ -123,17 +112,9 @@ function variants(bytes: Buffer, input: EditInput): [Buffer, Buffer][] {
   const asGiven: [Buffer, Buffer] = [Buffer.from(input.old_string), Buffer.from(input.new_string)];
   const firstLine = bytes.indexOf("\n");
   if (firstLine < 1 || bytes[firstLine - 1] !== 13) return [asGiven];
-  const inFile: [Buffer, Buffer] = [
-    Buffer.from(withReturns(input.old_string)),
-    Buffer.from(withReturns(input.new_string)),
-  ];
-  return input.old_string.includes("\r") || input.new_string.includes("\r")
-    ? [asGiven, inFile]
-    : [inFile, asGiven];
-}
-
-function withReturns(text: string): string {
-  return text.replace(/\r?\n/g, "\r\n");
+  const withReturns = (text: string): Buffer => Buffer.from(text.replace(/\r?\n/g, "\r\n"));
+  const inFile: [Buffer, Buffer] = [withReturns(input.old_string), withReturns(input.new_string)];
+  return /\r/.test(input.old_string + input.new_string) ? [asGiven, inFile] : [inFile, asGiven];
 }
 
 async function occurrences(
@@ -167,7 +148,6 @@ function apply(bytes: Buffer, changes: readonly Change[]): Buffer {
 const MAX_LINES = 50_000;
 const MAX_WANTED = 200;
 const LINE_CHARS = 300;
-/** The least likeness of a line that is shown. */
 const MIN_LIKENESS = 0.5;
 
 /** Explains why an exact text is not in a file, and shows the place that was probably meant. */
@@ -176,9 +156,8 @@ async function whyNotFound(bytes: Buffer, wanted: string, signal: AbortSignal): 
   const lines = text.split("\n", MAX_LINES).map((line) => line.replace(/\r$/, ""));
   if (/^\s*\d+\t/.test(wanted) && !text.includes(wanted)) {
     const bare = wanted.replace(/^\s*\d+\t/gm, "");
-    if (text.replaceAll("\r\n", "\n").includes(bare)) {
+    if (text.replaceAll("\r\n", "\n").includes(bare))
       return "old_string begins with the line numbers that Read shows. They are not part of the file: leave them out.";
-    }
   }
   const wantedLines = wanted.split("\n").map((line) => line.trim());
   const spaced = await findByWords(lines, wantedLines, signal);
@@ -187,11 +166,9 @@ async function whyNotFound(bytes: Buffer, wanted: string, signal: AbortSignal): 
     return `old_string was not found, but with other whitespace it is at line ${spaced + 1}. The file has it as:\n${exact.map(cut).join("\n")}`;
   }
   const near = await mostAlike(lines, wantedLines.find((line) => line !== "") ?? "", signal);
-  const hint =
-    near === undefined
-      ? ""
-      : ` The line most like its first line is line ${near + 1}:\n${cut(lines[near] ?? "")}`;
-  return `old_string was not found. It must be exactly as in the file, whitespace included.${hint}`;
+  const message = "old_string was not found. It must be exactly as in the file, whitespace included.";
+  if (near === undefined) return message;
+  return `${message} The line most like its first line is line ${near + 1}:\n${cut(lines[near] ?? "")}`;
 }
 
 /** The index of the line where these lines begin when whitespace is ignored. */

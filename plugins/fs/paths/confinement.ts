@@ -50,7 +50,6 @@ export class Confinement {
     this.#context = context;
   }
 
-  /** A path as the model and the user see it: relative to the working folder if it is inside. */
   shown(path: string): string {
     return shownPath(this.#context.cwd, path);
   }
@@ -83,15 +82,11 @@ export class Confinement {
 
   /** The start of a search. The files of a folder are checked one by one, when the search reaches them. */
   async searchStart(path: string): Promise<ExistingPath> {
-    return this.#look(path, (stat) => !stat.isDirectory());
+    return this.look(path, (stat) => !stat.isDirectory());
   }
 
   /** The existing file or folder. NOT_FOUND names the most similar path. */
-  async look(path: string): Promise<ExistingPath> {
-    return this.#look(path, () => true);
-  }
-
-  async #look(path: string, hasRules: (stat: Stats) => boolean): Promise<ExistingPath> {
+  async look(path: string, hasRules: (stat: Stats) => boolean = () => true): Promise<ExistingPath> {
     const real = await this.#existing(path);
     try {
       if (!LINUX) return await this.#lookByPath(real, path, hasRules);
@@ -118,20 +113,17 @@ export class Confinement {
   async readable(paths: readonly string[]): Promise<boolean[]> {
     const guarded = this.#realGuarded().filter(({ readable }) => !readable);
     const refusals: (string | null)[] = [];
-    for (let at = 0; at < paths.length; at += MAX_PATHS) {
+    for (let at = 0; at < paths.length; at += MAX_PATHS)
       refusals.push(...(await this.#context.access(paths.slice(at, at + MAX_PATHS), READING)));
-    }
     return paths.map(
       (path, index) => refusals[index] === null && !guarded.some(({ dir }) => isInside(dir, path)),
     );
   }
 
-  /** The target of a write to this path. */
   async target(path: string): Promise<WriteTarget> {
     const absolute = await this.#absolute(path);
-    if (/[/\\]$/.test(path)) {
+    if (/[/\\]$/.test(path))
       throw new SyscallError("INVALID", `${path} ends with a slash: expected the name of a file.`);
-    }
     try {
       const target = await locate(absolute);
       await this.#checkWrite(target.path, path);
@@ -155,9 +147,8 @@ export class Confinement {
         await folder.close();
         folder = next;
       }
-      if (target.missing.length > 0) {
+      if (target.missing.length > 0)
         await this.#checkWrite(join(await folder.path(), target.name), target.path);
-      }
       return folder;
     } catch (thrown) {
       await folder.close();
@@ -209,10 +200,8 @@ export class Confinement {
 
   async #absolute(path: string): Promise<string> {
     if (path.includes("\0")) {
-      throw new SyscallError(
-        "PERMISSION",
-        `The path ${JSON.stringify(path.slice(0, 200))} contains a NUL byte: no file has such a name.`,
-      );
+      const message = `The path ${JSON.stringify(path.slice(0, 200))} contains a NUL byte: no file has such a name.`;
+      throw new SyscallError("PERMISSION", message);
     }
     const absolute = resolve(this.#context.cwd, path);
     const { project, folders } = this.#context;
@@ -230,10 +219,8 @@ export class Confinement {
     if (!roots.some((root) => isInside(root, real))) throw this.#outside(path, real);
     const guarded = this.#realGuarded();
     if (!guarded.some(({ dir, readable }) => !readable && isInside(dir, real))) return;
-    throw new SyscallError(
-      "PERMISSION",
-      `${path} belongs to the settings and keys of Rnix, which tools can't read.`,
-    );
+    const message = `${path} belongs to the settings and keys of Rnix, which tools can't read.`;
+    throw new SyscallError("PERMISSION", message);
   }
 
   #checkNotRecords(real: string, path: string): void {
@@ -258,10 +245,8 @@ export class Confinement {
   #outside(path: string, real: string): SyscallError {
     const { project, folders } = this.#context;
     const leads = real === path ? "" : ` leads to ${real}, which`;
-    return new SyscallError(
-      "PERMISSION",
-      `${path}${leads} is outside the folders of this run: ${[project.dir, ...folders].join(", ")}. \`rnix spawn --add FOLDER\`, or \`/add FOLDER\` in a conversation, adds another folder.`,
-    );
+    const message = `${path}${leads} is outside the folders of this run: ${[project.dir, ...folders].join(", ")}. \`rnix spawn --add FOLDER\`, or \`/add FOLDER\` in a conversation, adds another folder.`;
+    return new SyscallError("PERMISSION", message);
   }
 
   async #notFound(absolute: string): Promise<SyscallError> {
@@ -270,15 +255,11 @@ export class Confinement {
     for (;;) {
       const names = await this.#namesIn(folder);
       if (names !== null) {
-        if (names.includes(name)) {
-          const link = this.shown(join(folder, name));
-          return new SyscallError("NOT_FOUND", `${link} is a broken symlink.`);
-        }
+        if (names.includes(name))
+          return new SyscallError("NOT_FOUND", `${this.shown(join(folder, name))} is a broken symlink.`);
         const similar = didYouMean(name, names);
-        const hint =
-          similar === undefined
-            ? "Glob finds files by name."
-            : `Did you mean ${this.shown(join(folder, similar))}?`;
+        const meant = similar && `Did you mean ${this.shown(join(folder, similar))}?`;
+        const hint = meant ?? "Glob finds files by name.";
         const where = folder === dirname(absolute) ? "" : ` In ${this.shown(folder)} there is no ${name}.`;
         return new SyscallError("NOT_FOUND", `${this.shown(absolute)} does not exist.${where} ${hint}`);
       }
@@ -315,15 +296,11 @@ const MAX_HINTED = 1_000;
 function checkRegular(info: Stats, path: string): void {
   if (info.isFile()) return;
   if (info.isDirectory()) {
-    throw new SyscallError(
-      "INVALID",
-      `${path} is a folder. Glob lists its files: {"pattern": "*", "path": "${path}"}.`,
-    );
+    const message = `${path} is a folder. Glob lists its files: {"pattern": "*", "path": "${path}"}.`;
+    throw new SyscallError("INVALID", message);
   }
-  throw new SyscallError(
-    "INVALID",
-    `${path} is ${kindOf(info)}, not a file: reading or writing it could block for ever.`,
-  );
+  const message = `${path} is ${kindOf(info)}, not a file: reading or writing it could block for ever.`;
+  throw new SyscallError("INVALID", message);
 }
 
 function kindOf(info: Stats): string {

@@ -10,16 +10,12 @@ export function didYouMean(name: string, names: readonly string[]): string | und
   let bestDistance = Math.max(1, Math.floor(wanted.length / 3)) + 1;
   for (const candidate of names) {
     const other = candidate.toLowerCase();
-    if (stem(other) === stem(wanted) && bestDistance > 1) {
-      best = candidate;
-      bestDistance = 1;
-    }
-    if (Math.abs(other.length - wanted.length) >= bestDistance) continue;
-    const distance = editDistance(wanted, other);
-    if (distance < bestDistance) {
-      best = candidate;
-      bestDistance = distance;
-    }
+    const isFar = Math.abs(other.length - wanted.length) >= bestDistance;
+    const distance = isFar ? Number.POSITIVE_INFINITY : editDistance(wanted, other);
+    const likeness = stem(other) === stem(wanted) ? Math.min(1, distance) : distance;
+    if (likeness >= bestDistance) continue;
+    best = candidate;
+    bestDistance = likeness;
   }
   return best;
 }
@@ -29,7 +25,6 @@ function stem(name: string): string {
   return dot > 0 ? name.slice(0, dot) : name;
 }
 
-/** The Levenshtein distance. */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, index) => index);
   for (let i = 1; i <= a.length; i++) {

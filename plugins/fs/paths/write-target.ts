@@ -11,7 +11,6 @@ export interface WriteTarget {
   folder: string;
   missing: string[];
   name: string;
-  /** The whole path. */
   path: string;
   /** The existing file; absent when there is none. */
   stat?: Stats;
@@ -28,12 +27,10 @@ export async function locate(absolute: string): Promise<WriteTarget> {
     }
     const info = await stat(real);
     const name = missing.pop();
-    if (name === undefined) {
+    if (name === undefined)
       return { folder: dirname(real), missing, name: basename(real), path: real, stat: info };
-    }
-    if (!info.isDirectory()) {
+    if (!info.isDirectory())
       throw new SyscallError("INVALID", `${path} is a file, not a folder: nothing can be written below it.`);
-    }
     return { folder: real, missing, name, path: join(real, ...missing, name) };
   }
 }
@@ -51,8 +48,6 @@ async function realIfExists(path: string): Promise<string | undefined> {
     if (errnoOf(thrown) === "ENOENT") return undefined;
     throw thrown;
   }
-  throw new SyscallError(
-    "PERMISSION",
-    `${path} is a broken symlink. Write to its target, or remove it first.`,
-  );
+  const message = `${path} is a broken symlink. Write to its target, or remove it first.`;
+  throw new SyscallError("PERMISSION", message);
 }

@@ -19,10 +19,8 @@ export function splitPattern(pattern: string, path: string): { base: string; res
   const fixed = wild < 0 ? parts.length - 1 : wild;
   const rest = parts.slice(fixed);
   if (rest.length === 0 || rest.includes("..") || rest.join("/") === "") {
-    throw new SyscallError(
-      "INVALID",
-      `The pattern ${JSON.stringify(pattern)} names no files. Expected something like **/*.ts; ".." only stands at its start.`,
-    );
+    const message = `The pattern ${JSON.stringify(pattern)} names no files. Expected something like **/*.ts; ".." only stands at its start.`;
+    throw new SyscallError("INVALID", message);
   }
   const start = parts.slice(0, fixed).join("/");
   const base = isAbsolute(pattern) ? resolve("/", start) : join(path, start);

@@ -4,12 +4,11 @@ import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
 import { basename } from "node:path";
 import { SyscallError } from "rnix/plugin";
 import { binaryKind } from "../content/read-chunks.ts";
-import { shownPath, sizeText } from "../display.ts";
+import { cutText, shownPath, sizeText } from "../display.ts";
 import { errnoOf } from "../errors.ts";
 import type { GrepInput } from "../tools.ts";
 import { pathFilter } from "./glob-pattern.ts";
 import { LinePattern } from "./line-pattern.ts";
-import { type Line, LineReader } from "./line-reader.ts";
 import { type Allows, permittedBatches, refusedLine } from "./permitted-files.ts";
 import { type FoundFile, inFolder, leftOut, pathIn, type WalkGaps, walk } from "./walk.ts";
 
@@ -28,7 +27,7 @@ export interface GrepRequest {
   fd?: number;
 }
 
-/** Searches the lines of one file, or of all below a folder, in the order of their names. Runs in a Worker. */
+/** Searches the lines of one file, or of all below a folder, in the order of their names. */
 export async function grepSearch(request: GrepRequest, allows: Allows): Promise<string> {
   const search = new GrepSearch(request);
   if (request.fd !== undefined) return search.file(request.fd);
@@ -36,16 +35,13 @@ export async function grepSearch(request: GrepRequest, allows: Allows): Promise<
   const { glob } = request.input;
   const fits = glob === undefined ? () => true : pathFilter(glob);
   const isWanted = ({ relative }: FoundFile): boolean => fits(relative);
-  for await (const { allowed, refused } of permittedBatches(candidates(request, gaps), allows, isWanted)) {
+  const candidates = walk(request.start, gaps).filter(({ isLink }) => !isLink);
+  for await (const { allowed, refused } of permittedBatches(candidates, allows, isWanted)) {
     search.refused += refused;
     for (const [folder, files] of byFolder(allowed)) search.inFolder(folder, files);
     if (search.full) break;
   }
   return search.answer(gaps);
-}
-
-function* candidates({ start }: GrepRequest, gaps: WalkGaps): Generator<FoundFile> {
-  for (const found of walk(start, gaps)) if (!found.isLink) yield found;
 }
 
 /** Consecutive files of one folder together. */
@@ -88,14 +84,11 @@ class GrepSearch {
     const { start } = this.#request;
     const searched = this.#search(start, (take) => this.#files.open(fd, take));
     const shown = this.#shown(start);
-    if ("binary" in searched) {
+    if ("binary" in searched)
       throw new SyscallError("INVALID", `${shown} is a binary file (${searched.binary}): it has no lines.`);
-    }
     if ("large" in searched) {
-      throw new SyscallError(
-        "INVALID",
-        `${shown} has ${sizeText(searched.large)}; Grep takes files up to ${sizeText(MAX_FILE_BYTES)}. Read it in parts, or search it with a command.`,
-      );
+      const message = `${shown} has ${sizeText(searched.large)}; Grep takes files up to ${sizeText(MAX_FILE_BYTES)}. Read it in parts, or search it with a command.`;
+      throw new SyscallError("INVALID", message);
     }
     return this.answer({ unreadable: 0, stopped: false });
   }
@@ -176,9 +169,8 @@ class GrepSearch {
   #addLine(text: string): void {
     this.#lines.push(text);
     this.#chars += text.length + 1;
-    if (this.#chars > ANSWER_CHARS) {
+    if (this.#chars > ANSWER_CHARS)
       this.#stopped ??= "The answer is long enough and stops here. Narrow the pattern, the path or the glob.";
-    }
   }
 
   #count(what: "lines" | "files"): void {
@@ -188,9 +180,8 @@ class GrepSearch {
 
   #spend(bytes: number): void {
     this.#bytes += bytes;
-    if (this.#bytes > MAX_BYTES) {
+    if (this.#bytes > MAX_BYTES)
       this.#stopped ??= `Stopped after ${sizeText(MAX_BYTES)} of text. Search in a folder further down.`;
-    }
   }
 }
 
@@ -209,14 +200,9 @@ class Report {
 
   add(line: Line): string[] {
     if (!line.matched) {
-      if (this.#after > 0) {
-        this.#after--;
-        return [this.#shown(line, "-")];
-      }
-      if (this.#context > 0) {
-        this.#before.push(line);
-        if (this.#before.length > this.#context) this.#before.shift();
-      }
+      if (this.#after-- > 0) return [this.#shown(line, "-")];
+      this.#before.push(line);
+      if (this.#before.length > this.#context) this.#before.shift();
       return [];
     }
     const before = this.#before.splice(0);
@@ -286,5 +272,65 @@ class FileSearch {
     }
     lines.end(take);
     return position;
+  }
+}
+
+interface Line {
+  /** Counted from 1. */
+  number: number;
+  matched: boolean;
+  /** The text to show: all of it, or a part around the match. */
+  text: string;
+}
+
+/** Characters that are shown of a long line. */
+const SHOWN_CHARS = 500;
+/** Of these, characters before the match. */
+const BEFORE_MATCH = 200;
+
+/** Splits the bytes of a file into lines and matches each one. */
+class LineReader {
+  readonly #pattern: LinePattern;
+  /** Drops a byte order mark and makes invalid UTF-8 visible. */
+  readonly #decoder = new TextDecoder();
+  #number = 0;
+  #rest = "";
+
+  constructor(pattern: LinePattern) {
+    this.#pattern = pattern;
+  }
+
+  /** Calls `take` for each complete line. Returns false once `take` has returned false. */
+  add(chunk: Uint8Array, take: (line: Line) => boolean): boolean {
+    const text = this.#decoder.decode(chunk, { stream: true });
+    let start = 0;
+    for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", start)) {
+      const line = this.#rest + text.slice(start, end);
+      this.#rest = "";
+      start = end + 1;
+      if (!take(this.#lineOf(line))) return false;
+    }
+    this.#rest += text.slice(start);
+    return true;
+  }
+
+  /** Passes the last line, if no newline ended it. */
+  end(take: (line: Line) => boolean): void {
+    const line = this.#rest + this.#decoder.decode();
+    if (line !== "" && line !== "\r") take(this.#lineOf(line));
+  }
+
+  #lineOf(line: string): Line {
+    const text = line.endsWith("\r") ? line.slice(0, -1) : line;
+    const matched = this.#pattern.matches(text);
+    return { number: ++this.#number, matched, text: this.#shown(text, matched) };
+  }
+
+  #shown(text: string, matched: boolean): string {
+    if (text.length <= SHOWN_CHARS) return text;
+    const wanted = matched ? this.#pattern.positionIn(text) - BEFORE_MATCH : 0;
+    const start = Math.max(0, Math.min(wanted, text.length - SHOWN_CHARS));
+    const part = cutText(text.slice(start).replace(/^[\uDC00-\uDFFF]/, ""), SHOWN_CHARS);
+    return `${start > 0 ? "…" : ""}${part}… [line of ${text.length} characters, cut]`;
   }
 }

@@ -1,13 +1,11 @@
-/** The pool of Workers that search. */
+/** The pool of Workers that search, as the kernel sees them. */
 
 import { SyscallError } from "rnix/plugin";
 import type { Allows } from "./permitted-files.ts";
-import type { SearchRequest } from "./search.ts";
-import { SearchWorker } from "./search-worker.ts";
+import type { FromWorker, SearchRequest, ToWorker } from "./search.ts";
 
 /** Workers at once: more do not make a disk quicker. */
 const MAX_WORKERS = 4;
-/** How long a Worker without work is kept. */
 const IDLE_MS = 30_000;
 
 interface Waiting {
@@ -86,7 +84,15 @@ export class Searches {
 
   #release(worker: SearchWorker): void {
     this.#busy.delete(worker);
-    if (!worker.ended) this.#keep(worker);
+    if (!worker.ended) {
+      const timer = setTimeout(() => {
+        this.#idle.delete(worker);
+        void worker.end();
+      }, IDLE_MS);
+      // An idle Worker must not keep the program running.
+      timer.unref();
+      this.#idle.set(worker, timer);
+    }
     for (const [index, waiting] of this.#waiting.entries()) {
       const free = this.#free(waiting.owner);
       if (!free) continue;
@@ -95,17 +101,99 @@ export class Searches {
       return;
     }
   }
-
-  #keep(worker: SearchWorker): void {
-    const timer = setTimeout(() => {
-      this.#idle.delete(worker);
-      void worker.end();
-    }, IDLE_MS);
-    // An idle Worker must not keep the program running.
-    timer.unref();
-    this.#idle.set(worker, timer);
-  }
 }
 
 /** The searches of all runs of this kernel. */
 export const searches = new Searches();
+
+/** Set by build.ts; in source mode the name does not exist. */
+declare const RNIX_SEARCH_WORKER: string | undefined;
+
+const WORKER_URL =
+  typeof RNIX_SEARCH_WORKER === "string" ? RNIX_SEARCH_WORKER : new URL("./worker.ts", import.meta.url).href;
+
+interface Job {
+  allows: Allows;
+  resolve(answer: string): void;
+  reject(error: unknown): void;
+}
+
+/** It does one search at a time. */
+class SearchWorker {
+  ended = false;
+  readonly #worker = new Worker(WORKER_URL, { env: {}, ref: false, name: "plugin fs, search" });
+  readonly #closed = Promise.withResolvers<void>();
+  #job: Job | undefined;
+
+  constructor() {
+    this.#worker.addEventListener("message", ({ data }: MessageEvent<FromWorker>) => this.#received(data));
+    this.#worker.addEventListener("error", ({ message }) => this.#fail(broken(message)));
+    this.#worker.addEventListener("close", () => {
+      this.ended = true;
+      this.#fail(broken("it ended"));
+      this.#closed.resolve();
+    });
+  }
+
+  /** The answer, or the signal's reason once the Worker has ended. */
+  async search(request: SearchRequest, allows: Allows, signal: AbortSignal): Promise<string> {
+    signal.throwIfAborted();
+    const { promise, resolve, reject } = Promise.withResolvers<string>();
+    this.#job = { allows, resolve, reject };
+    const abort = (): void => void this.end();
+    signal.addEventListener("abort", abort, { once: true });
+    this.#worker.ref();
+    try {
+      this.#post({ t: "search", request });
+      return await promise;
+    } catch (thrown) {
+      signal.throwIfAborted();
+      throw thrown;
+    } finally {
+      signal.removeEventListener("abort", abort);
+      this.#job = undefined;
+      if (!this.ended) this.#worker.unref();
+    }
+  }
+
+  /** Ends it, whatever it does. Resolves when nothing of it runs any more. */
+  async end(): Promise<void> {
+    if (!this.ended) {
+      this.ended = true;
+      // An idle Worker keeps no program running; waiting for its end must.
+      this.#worker.ref();
+      this.#worker.terminate();
+    }
+    await this.#closed.promise;
+  }
+
+  #received(message: FromWorker): void {
+    if (message.t === "ask") void this.#answer(message.id, message.paths);
+    else if (message.t === "done") this.#job?.resolve(message.answer);
+    else this.#fail(new SyscallError(message.code, message.message));
+  }
+
+  async #answer(id: number, paths: string[]): Promise<void> {
+    const job = this.#job;
+    if (!job) return;
+    try {
+      this.#post({ t: "verdict", id, allowed: await job.allows(paths) });
+    } catch (thrown) {
+      if (this.#job !== job) return;
+      job.reject(thrown);
+      await this.end();
+    }
+  }
+
+  #fail(error: SyscallError): void {
+    this.#job?.reject(error);
+  }
+
+  #post(message: ToWorker): void {
+    if (!this.ended) this.#worker.postMessage(message);
+  }
+}
+
+function broken(why: string): SyscallError {
+  return new SyscallError("CLOSED", `The search was ended before its answer: ${why}.`);
+}

@@ -27,7 +27,6 @@ export interface FoundFile {
   isLink: boolean;
 }
 
-/** What a walk has left out. */
 export interface WalkGaps {
   unreadable: number;
   /** It stopped at the limit of entries. */
@@ -48,12 +47,10 @@ export function* walk(folder: string, gaps: WalkGaps): Generator<FoundFile> {
       }
       const relative = at.relative + item.name;
       const kind = kindOf(item, at.path);
-      if (kind === "folder" && !SKIPPED.has(item.name)) {
+      if (kind === "folder" && !SKIPPED.has(item.name))
         folders.push({ path: pathIn(at.path, item.name), relative: `${relative}/` });
-      }
-      if (kind === "file" || kind === "link") {
+      if (kind === "file" || kind === "link")
         yield { folder: at.path, name: item.name, relative, isLink: kind === "link" };
-      }
     }
     open.push(...folders.reverse());
   }
