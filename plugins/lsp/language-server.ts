@@ -12,9 +12,8 @@ import type {
 } from "vscode-languageserver-protocol";
 import { settledWithin } from "../_lib/within.ts";
 import { connect, type ServerConnection, type ServerEnd } from "./connection.ts";
-import { OpenDocuments } from "./open-documents.ts";
+import { CREATED, OpenDocuments, WatchedFiles } from "./documents.ts";
 import type { ServerKind } from "./servers.ts";
-import { CREATED, WatchedFiles } from "./watched-files.ts";
 
 const START_MS = 45_000;
 const REQUEST_MS = 45_000;
@@ -197,7 +196,6 @@ export class LanguageServer {
     return new SyscallError("CLOSED", `${this.kind.name} ended ${how}.${last}`);
   }
 
-  /** Waits for a condition, until a limit. */
   async #until(holds: () => boolean, limitMs: number, signal: AbortSignal): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const check = (): void => {
@@ -224,7 +222,6 @@ function problemOf({ severity, code, message }: Diagnostic): string {
   return JSON.stringify([severity, code, message]);
 }
 
-/** Drops the oldest entries. */
 function trim(map: Map<string, unknown>): void {
   for (const oldest of map.keys()) {
     if (map.size <= MAX_FILES_WITH_DIAGNOSTICS) break;

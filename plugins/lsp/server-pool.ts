@@ -31,7 +31,6 @@ export class ServerPool {
     this.#now = now;
   }
 
-  /** The server of a workspace, if it runs. */
   running(kind: ServerKind, root: string, context: OpenContext): LanguageServer | undefined {
     const server = this.#slots.get(keyOf(kind, root, context))?.server;
     return server?.end === undefined ? server : undefined;

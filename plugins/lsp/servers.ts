@@ -15,7 +15,6 @@ export interface ServerKind {
   roots: readonly string[];
   /** Its initializationOptions. */
   options?: Readonly<Record<string, unknown>>;
-  /** How to install it. */
   install: string;
 }
 
@@ -72,7 +71,6 @@ const Settings = z.object({
 });
 type Servers = z.infer<typeof Settings>["servers"];
 
-/** The setting `servers`. */
 export function serversOf({ config }: OpenContext): Servers {
   return Settings.parse(config ?? {}).servers;
 }
@@ -97,13 +95,10 @@ export function serverOf(file: string, servers: Servers): ServerKind {
   const found = [...own, ...others].find(({ languages }) => languages[extension] !== undefined);
   if (found !== undefined) return found;
   const known = others.flatMap(({ languages }) => Object.keys(languages)).join(" ");
-  throw new SyscallError(
-    "UNAVAILABLE",
-    `No language server is known for ${extension || file}. Known: ${known}. The user can add one: plugins: {lsp: {servers: …}} in config.yaml.`,
-  );
+  const message = `No language server is known for ${extension || file}. Known: ${known}. The user can add one: plugins: {lsp: {servers: …}} in config.yaml.`;
+  throw new SyscallError("UNAVAILABLE", message);
 }
 
-/** Whether a server is known for the file. */
 export function isServed(file: string, servers: Servers): boolean {
   try {
     return serverOf(file, servers) !== undefined;
