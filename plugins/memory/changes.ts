@@ -46,9 +46,8 @@ export function changes(device: string, target: Target | undefined, context: Ope
         return isText ? textOf(memory, scopes) : jsonOf(memory, scopes);
       }
       const scope = named ?? SCOPES[target ?? "memory"];
-      if (action === "snapshot" || action === "capacity") {
+      if (action === "snapshot" || action === "capacity")
         return JSON.stringify(await documentOf(memory, scope, action === "snapshot"), null, 1);
-      }
       const change = await changed(memory, scope, action, request);
       const message = changeText(scope, change);
       // One line that begins with the message: it is what a user sees of the call.

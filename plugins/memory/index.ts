@@ -107,8 +107,5 @@ export default definePlugin({
 const prompts = once(() => import("./memory.ts"));
 
 function device(tools: ToolDef[], open: (context: OpenContext) => Promise<Answers>): Device {
-  return {
-    tools,
-    factory: async (_subpath, _flags, context) => new AnswerFile(await open(context)),
-  };
+  return { tools, factory: async (_subpath, _flags, context) => new AnswerFile(await open(context)) };
 }

@@ -17,8 +17,7 @@ import {
   withEntry,
   withoutEntry,
 } from "./entry-file.ts";
-import { isOwned, own } from "./ownership.ts";
-import { approvals, decide, quarantine, type Waiting } from "./review-list.ts";
+import { approvals, decide, isOwned, own, quarantine, type Waiting } from "./review-list.ts";
 import type { Finding } from "./scan/scan.ts";
 import { scanned } from "./scan-cache.ts";
 import { type Limits, limitsOf, MAX_ENTRY, type MemoryScope, SCOPES } from "./scopes.ts";
@@ -45,7 +44,6 @@ export interface ScopeContent {
 export interface Change {
   id: string;
   state: "added" | "there already" | "replaced" | "removed" | "waits for review";
-  /** Why it waits. */
   why?: string;
   characters: number;
   limit: number;
@@ -76,7 +74,6 @@ export class Memory {
     this.limits = limitsOf(context.config);
   }
 
-  /** The path of the memory file, for the user. */
   pathOf({ storage, doc }: MemoryScope): Promise<string> {
     return this.store.path(storage, doc);
   }
@@ -119,9 +116,8 @@ export class Memory {
     const text = checkedText(content);
     const { used, held } = await this.read(scope);
     // A call that is repeated after a crash finds its own result.
-    if (used.some((entry) => entry.text === text) && matching(used, old).length === 0) {
+    if (used.some((entry) => entry.text === text) && matching(used, old).length === 0)
       return this.#changed(scope, idOf(text), "there already");
-    }
     const target = this.#find({ scope, used, held }, old);
     const why = await this.#objection(scope, text);
     if (why !== null) return this.#wait(scope, { text, why, old: target.text });
@@ -145,7 +141,6 @@ export class Memory {
     return this.#changed(scope, target.id, "removed");
   }
 
-  /** Makes a change that a person has approved. */
   async approve(scope: MemoryScope, { text, old, removes }: Waiting): Promise<void> {
     if (!removes) await this.insert(scope, text);
     const gone = removes ? text : old;

@@ -1,7 +1,10 @@
-/** What waits for a person, and what a person has approved. In the user's data, where no repository writes. */
+/**
+ * What waits for a person, what a person has approved, and whether the memory in a project's data was written here, or came
+ * with the project's files. In the user's data, where no repository writes.
+ */
 
 import { type Store, SyscallError } from "rnix/plugin";
-import { changeJson, hashOf, idOf, readJson } from "./entry-file.ts";
+import { changeJson, changeStored, hashOf, idOf, readJson, readStored } from "./entry-file.ts";
 import type { Target } from "./scopes.ts";
 
 const REVIEW = { storage: "user", doc: "review.json" } as const;
@@ -16,7 +19,6 @@ export interface Waiting {
   text: string;
   /** The entry that it takes the place of. */
   old?: string | undefined;
-  /** The entry is to be removed. */
   removes?: true | undefined;
   why: string;
   /** The folder of the project, and the run that wrote it. */
@@ -76,4 +78,37 @@ export async function decide(
     waiting: waiting.filter(({ id }) => !ids.includes(id)),
   });
   await changeJson(store, REVIEW, NONE, decided, signal);
+}
+
+/** Beside the project's memory. A repository can bring the file, but no token that this user's list has. */
+const OWNER = { storage: "project", doc: ".owner" } as const;
+/** In the user's data. */
+const OWNED = { storage: "user", doc: "owned.json" } as const;
+/** The oldest are dropped: their memory has to be approved again. */
+const MAX_OWNED = 10_000;
+
+interface Owned {
+  v: 1;
+  tokens: { token: string; project: string; since: string }[];
+}
+
+const NO_TOKENS: Owned = { v: 1, tokens: [] };
+
+export async function isOwned(store: Store): Promise<boolean> {
+  const token = (await readStored(store, OWNER)).text.trim();
+  if (token === "") return false;
+  const { tokens } = await readJson(store, OWNED, NO_TOKENS);
+  return tokens.some((one) => one.token === token);
+}
+
+/** Makes the memory of this project the user's own. The list has the token before the project does. */
+export async function own(store: Store, project: string, signal: AbortSignal): Promise<void> {
+  if (await isOwned(store)) return;
+  const token = crypto.randomUUID();
+  const since = new Date().toISOString();
+  const listed = ({ tokens }: Owned): Owned => {
+    return { v: 1, tokens: [...tokens, { token, project, since }].slice(-MAX_OWNED) };
+  };
+  await changeJson(store, OWNED, NO_TOKENS, listed, signal);
+  await changeStored(store, OWNER, () => `${token}\n`, { signal });
 }

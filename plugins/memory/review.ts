@@ -5,8 +5,7 @@ import type { Answers } from "../_lib/answer-file.ts";
 import { checkedInput } from "../_lib/checked-input.ts";
 import { jsonObject } from "../_lib/json.ts";
 import { FOREIGN, Memory, type MemoryEntry } from "./memory.ts";
-import { own } from "./ownership.ts";
-import { decide, type Waiting, waitingOf } from "./review-list.ts";
+import { decide, own, type Waiting, waitingOf } from "./review-list.ts";
 import { type MemoryScope, SCOPES, TARGETS } from "./scopes.ts";
 import { reviewText, shortUuid, type Waits } from "./texts.ts";
 
@@ -97,8 +96,6 @@ function documentOf({ id, scope, why, text, waiting }: Item): object {
 /** An entry that waits may be there to mislead a model, so no run reads it or decides on it. */
 function requirePerson({ process }: OpenContext): void {
   if (process.operator) return;
-  throw new SyscallError(
-    "PERMISSION",
-    "Only a person decides on entries that wait: run `rnix memory review` outside of a run.",
-  );
+  const message = "Only a person decides on entries that wait: run `rnix memory review` outside of a run.";
+  throw new SyscallError("PERMISSION", message);
 }

@@ -6,7 +6,6 @@ import type { InputSchema, Scope } from "rnix/plugin";
 export const TARGETS = ["memory", "global_memory", "profile"] as const;
 export type Target = (typeof TARGETS)[number];
 
-/** One memory file: where it is, and its limits. */
 export interface MemoryScope {
   target: Target;
   /** Where the store keeps its file. */

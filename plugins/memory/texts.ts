@@ -70,7 +70,6 @@ export function reviewText(waiting: readonly Waits[]): string {
   return [...parts, how].join("\n\n");
 }
 
-/** A result of a recall. */
 export type Recalled = RecalledEntry | RecalledRun;
 
 interface RecalledEntry {

@@ -3,7 +3,6 @@
 import { findSecret } from "rnix/plugin";
 import { findHidden, withoutHidden } from "./hidden.ts";
 
-/** What a scan found in a text. */
 export interface Finding {
   kind: "hidden characters" | "a secret" | "instructions";
   /** Names what was found, without repeating a secret. */
@@ -173,7 +172,6 @@ function marksOfTemplates(text: string): string | null {
   return marks.test(text) ? "marks of another message" : null;
 }
 
-/** The sentence that the place lies in. */
 function sentenceAround(text: string, at: number, length: number): string {
   const from = Math.max(...[". ", "! ", "? ", "; ", ": "].map((end) => text.lastIndexOf(end, at)), -1) + 1;
   const ends = [". ", "! ", "? "].map((end) => text.indexOf(end, at + length)).filter((end) => end >= 0);
@@ -188,12 +186,10 @@ function plainForms(text: string): string[] {
   const folded = folding(text);
   const plain = spaced(folded);
   const forms = [plain];
-  if (SINGLE_LETTERS.test(folded)) {
+  if (SINGLE_LETTERS.test(folded))
     forms.push(spaced(folded.replace(LETTER_RUNS, (run) => run.replace(/[ .\-_*]/g, ""))));
-  }
-  if (/[a-z][0134579@$]|[0134579@$][a-z]/.test(plain)) {
+  if (/[a-z][0134579@$]|[0134579@$][a-z]/.test(plain))
     forms.push(plain.replace(/[0134579@$]/g, (sign) => LEET[sign] ?? sign));
-  }
   for (const decoded of decodedParts(text)) forms.push(spaced(folding(decoded)));
   return forms;
 }
@@ -238,9 +234,8 @@ function decodedParts(text: string): string[] {
   const parts: string[] = [];
   for (const [code] of text.matchAll(/[A-Za-z0-9+/_-]{24,4096}={0,2}/g))
     parts.push(printable(Buffer.from(code, "base64")));
-  for (const [code] of text.matchAll(/\b(?:[0-9a-f]{2}[ :]?){16,2048}\b/gi)) {
+  for (const [code] of text.matchAll(/\b(?:[0-9a-f]{2}[ :]?){16,2048}\b/gi))
     parts.push(printable(Buffer.from(code.replace(/[ :]/g, ""), "hex")));
-  }
   if (/%[0-9a-f]{2}|\\u[0-9a-f]{4}|\\x[0-9a-f]{2}|&#/i.test(text)) parts.push(unescaped(text));
   return parts.filter((part) => part !== "").slice(0, MAX_PARTS);
 }
