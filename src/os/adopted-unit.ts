@@ -2,9 +2,8 @@
 
 import { messageOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { couldNotEnd, countdown, endProcesses } from "./end-processes.ts";
-import { killMarked } from "./kill-marked.ts";
-import { type Identity, isRunning, type Process, type ProcessTable } from "./process-table.ts";
+import { couldNotEnd, countdown, endProcesses, killMarked } from "./end-processes.ts";
+import { type Identity, isRunning, type ProcessTable } from "./process-table.ts";
 import type { ProcessTag } from "./process-tag.ts";
 import { pause, signal } from "./signal.ts";
 
@@ -23,29 +22,25 @@ const LOOK_MS = 100;
 /** How long a keeper may copy after the end. */
 const KEEPER_MS = 2000;
 
+interface AdoptedUnitOptions {
+  table: ProcessTable;
+  trace: UnitTrace;
+  graceMs: number;
+  onFault(error: SyscallError): void;
+}
+
 /** This kernel is not its parent, so its exit code is in no more than a file. */
 export class AdoptedUnit {
   /** Resolves when nothing of it runs any more. Never rejects. */
   readonly gone: Promise<void>;
-  readonly #table: ProcessTable;
-  readonly #trace: UnitTrace;
-  readonly #graceMs: number;
-  readonly #onFault: (error: SyscallError) => void;
+  readonly #o: AdoptedUnitOptions;
   #ending: Promise<void> | undefined;
 
-  constructor(
-    table: ProcessTable,
-    trace: UnitTrace,
-    graceMs: number,
-    onFault: (error: SyscallError) => void,
-  ) {
-    this.#table = table;
-    this.#trace = trace;
-    this.#graceMs = graceMs;
-    this.#onFault = onFault;
+  constructor(options: AdoptedUnitOptions) {
+    this.#o = options;
     this.gone = this.#watch().catch((cause) => {
-      const what = `Program ${trace.pid} of a unit cannot be watched: ${messageOf(cause)}`;
-      onFault(new SyscallError("INTERNAL", what, { cause }));
+      const what = `Program ${options.trace.pid} of a unit cannot be watched: ${messageOf(cause)}`;
+      options.onFault(new SyscallError("INTERNAL", what, { cause }));
     });
   }
 
@@ -60,33 +55,27 @@ export class AdoptedUnit {
   }
 
   async #watch(): Promise<void> {
-    while (await isRunning(this.#table, this.#trace)) await pause(LOOK_MS);
+    const { table, trace } = this.#o;
+    while (await isRunning(table, trace)) await pause(LOOK_MS);
     await this.end();
-    const { keeper } = this.#trace;
-    if (keeper) await this.#endKeeper(keeper);
-  }
-
-  /** It ends by itself when it has copied everything, unless a process that has left the unit holds the pipe. */
-  async #endKeeper(keeper: Pick<Identity, "pid" | "start">): Promise<void> {
+    const { keeper } = trace;
+    if (!keeper) return;
+    // It ends by itself when it has copied everything, unless a process that has left the unit holds the pipe.
     const left = countdown(KEEPER_MS);
-    while (left() > 0 && (await isRunning(this.#table, keeper))) await pause(LOOK_MS);
-    if (await isRunning(this.#table, keeper)) signal(-keeper.pid, "SIGKILL");
+    while (left() > 0 && (await isRunning(table, keeper))) await pause(LOOK_MS);
+    if (await isRunning(table, keeper)) signal(-keeper.pid, "SIGKILL");
   }
 
   async #end(): Promise<void> {
-    const { pid, mark } = this.#trace;
+    const { table, trace, graceMs, onFault } = this.#o;
+    const { child: id, mark, ...leader } = trace;
     const left = await endProcesses({
-      table: this.#table,
-      find: () => this.#members(),
-      group: pid,
-      graceLeft: countdown(this.#graceMs),
+      table,
+      find: async () => (await table.members([{ id, leader, mark, pipes: [] }])).get(id) ?? [],
+      group: trace.pid,
+      graceLeft: countdown(graceMs),
       killAsFound: () => killMarked(mark),
     });
-    if (left.length > 0) this.#onFault(couldNotEnd(left));
-  }
-
-  async #members(): Promise<Process[]> {
-    const { child: id, mark, ...leader } = this.#trace;
-    return (await this.#table.members([{ id, leader, mark, pipes: [] }])).get(id) ?? [];
+    if (left.length > 0) onFault(couldNotEnd(left));
   }
 }

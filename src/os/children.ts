@@ -8,8 +8,7 @@ import type { ProgramChannel } from "../lib/program-channel.ts";
 import { type Child, type ExecRequest, SyscallError } from "../plugin/index.ts";
 import type { AdoptedUnit, UnitTrace } from "./adopted-unit.ts";
 import { PLUGIN_ENV, residentBytes } from "./channel.ts";
-import { couldNotEnd } from "./end-processes.ts";
-import { killMarked } from "./kill-marked.ts";
+import { couldNotEnd, killMarked } from "./end-processes.ts";
 import { Ledger } from "./ledger.ts";
 import { leaders, Orphans } from "./orphans.ts";
 import { Output, outputName, type Redactor } from "./output.ts";
@@ -183,8 +182,7 @@ export class Children {
   /** Starts the program of a background unit: it prints into the open file `output`, and has no stdin. */
   startUnit(owner: ProgramOwner & UnitOwner, request: Omit<SpawnRequest, "life">): UnitChild {
     this.#requireOpen();
-    const child = this.#start(owner, { ...request, life: "process" }, "unit");
-    return unitChild(child);
+    return unitChild(this.#start(owner, { ...request, life: "process" }, "unit"));
   }
 
   /** Starts the process of a plugin, which belongs to no run. */
@@ -221,10 +219,8 @@ export class Children {
 
   /** Asks the programs of a process's calls to go to the background. Returns how many do. */
   askToBackground(uuid: string): number {
-    const own = [...this.#programs.values()].filter(
-      ({ owner, life }) => owner.uuid === uuid && life === "call",
-    );
-    return own.filter(({ child }) => child.askToBackground()).length;
+    const isOwn = ({ owner, life }: Program): boolean => owner.uuid === uuid && life === "call";
+    return [...this.#programs.values()].filter((one) => isOwn(one) && one.child.askToBackground()).length;
   }
 
   /** What makes a running program of a call one of a unit. Undefined: it has exited. */
@@ -294,7 +290,8 @@ export class Children {
     if (!(await AdoptedUnit.isThere(this.#table, trace))) return null;
     // The kernel may have died while it took the program into its group.
     signal(-trace.pid, "SIGCONT");
-    const unit = new AdoptedUnit(this.#table, trace, graceMs, (error) => this.#fault(error));
+    const onFault = (error: SyscallError): void => this.#fault(error);
+    const unit = new AdoptedUnit({ table: this.#table, trace, graceMs, onFault });
     this.#adopted.add(unit);
     this.hasAdopted = true;
     this.#o.ownProgram?.standIn(trace.pid);
@@ -302,13 +299,10 @@ export class Children {
     return unit;
   }
 
-  /** Ends the programs of one tool call. */
   async endCall(uuid: string, call: string): Promise<void> {
     if (this.#programs.size === 0) return;
     this.#shared.leave(uuid, call);
-    await this.#end(
-      (entry) => entry.owner.uuid === uuid && entry.owner.call === call && entry.life === "call",
-    );
+    await this.#end(({ owner, life }) => owner.uuid === uuid && owner.call === call && life === "call");
   }
 
   /** Ends all programs of a process except shared ones and those of its units. */
@@ -353,7 +347,6 @@ export class Children {
     return false;
   }
 
-  /** Returns the owner of a process of the system. */
   ownerOf(pid: number): ProcessOwner {
     const entries = [...this.#programs.values()];
     return ownerOfProcess(pid, {
@@ -385,12 +378,6 @@ export class Children {
     await Promise.all(ending.filter(({ owner }) => !owner.last).map(({ child }) => child.end()));
     for (const { owner, child } of ending) if (owner.last) await child.endInput();
     await Promise.all(ending.map(({ child }) => child.end()));
-  }
-
-  #groupOf(uuid: string, limits: ProgramLimits): ProgramGroup {
-    const group = this.#groups.get(uuid) ?? new ProgramGroup(uuid, limits);
-    this.#groups.set(uuid, group);
-    return group;
   }
 
   #removeGroup(uuid: string): void {
@@ -444,7 +431,11 @@ export class Children {
     life: Program["life"],
   ): RunningChild {
     const { id, mark, cwd, env } = this.#name(owner, request, life);
-    const group = owner.limits && life !== "shared" ? this.#groupOf(owner.uuid, owner.limits) : undefined;
+    const { limits, uuid } = owner;
+    const group =
+      limits && life !== "shared"
+        ? this.#groups.getOrInsertComputed(uuid, () => new ProgramGroup(uuid, limits))
+        : undefined;
     group?.prepare();
     let child: RunningChild | undefined;
     let start: { started: Spawned; marked: boolean };
@@ -539,7 +530,6 @@ export class Children {
     return child;
   }
 
-  /** Returns true when this kernel issued the mark. */
   #issued(mark: ProcessTag): boolean {
     const number = BigInt(mark) - BigInt(tagOf(this.#o.kernelId, 0));
     return number > 0n && number <= BigInt(this.#started);
@@ -550,11 +540,8 @@ export class Children {
     try {
       write();
     } catch (cause) {
-      this.#fault(
-        new SyscallError("INTERNAL", `The list of running programs cannot be written: ${messageOf(cause)}`, {
-          cause,
-        }),
-      );
+      const message = `The list of running programs cannot be written: ${messageOf(cause)}`;
+      this.#fault(new SyscallError("INTERNAL", message, { cause }));
     }
   }
 
@@ -589,13 +576,10 @@ function environment(
   { uuid, callKey }: Pick<ProgramOwner, "uuid" | "callKey">,
   id: string,
 ): Record<string, string> {
-  const { RNIX_CALL: _, ...env } = withoutBun(given);
-  return { ...env, RNIX_UNIT: uuid, ...(callKey !== undefined && { RNIX_CALL: callKey }), [COOKIE]: id };
-}
-
-/** BUN_OPTIONS and others would run code in every program made with Bun, this binary included. */
-function withoutBun(env: Record<string, string>): Record<string, string> {
-  return Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith("BUN_")));
+  // BUN_OPTIONS and others would run code in every program made with Bun, this binary included.
+  const kept = Object.entries(given).filter(([name]) => name !== "RNIX_CALL" && !name.startsWith("BUN_"));
+  const call = callKey !== undefined && { RNIX_CALL: callKey };
+  return { ...Object.fromEntries(kept), RNIX_UNIT: uuid, ...call, [COOKIE]: id };
 }
 
 function handle(child: RunningChild, reused: boolean): Child {

@@ -71,11 +71,8 @@ export class Ledger {
       if (this.#fd === undefined) this.#start();
       this.#write(asText(intent));
     } catch (cause) {
-      throw new SyscallError(
-        "UNAVAILABLE",
-        `No program can be started: the list of running programs ${this.#path} cannot be written (${messageOf(cause)}). Free disk space there, or make it writable.`,
-        { cause },
-      );
+      const message = `No program can be started: the list of running programs ${this.#path} cannot be written (${messageOf(cause)}). Free disk space there, or make it writable.`;
+      throw new SyscallError("UNAVAILABLE", message, { cause });
     }
     this.#open.set(line.id, [intent]);
   }

@@ -3,44 +3,16 @@
 import { ptr, toArrayBuffer } from "bun:ffi";
 import { openLibrary } from "../lib/c-library.ts";
 
-/** Linux only. Other systems have no subreaper, so there is nothing to reap, and pipes are Bun's own. */
-interface Libc {
-  /** prctl(2) with one number. Returns 0 on success. */
-  prctl(option: number, value: number): number;
-  /** Reaps `pid`; returns true when it was a zombie child. Never waits. */
-  reap(pid: number): boolean;
-  /** Returns the soft and hard limit of a process or zombie (0: this one); null when they can't be read. */
-  limit(resource: number, pid?: number): { soft: bigint; hard: bigint } | null;
-  setLimit(resource: number, soft: bigint, hard: bigint, pid?: number): boolean;
-  /** Returns the session of a process or zombie (0: this one); -1 when there is no such process. */
-  session(pid: number): number;
-  /** Opens an anonymous file in memory that /proc/<pid>/fd lists by name, until this process ends. False on failure. */
-  nameInMemory(name: string): boolean;
-  /** Returns a numeric socket option (SOL_SOCKET); null when the system does not support it. */
-  socketOption(fd: number, option: number): number | null;
-  /** Overwrites a variable's value in this process's visible environment; false when there is none. */
-  hideVariable(name: string): boolean;
-  /** Makes a pipe that later programs do not inherit; null when no descriptor is left. */
-  pipe(): { read: number; write: number } | null;
-  /** Returns true when a read would return at once, with bytes, the end or an error. */
-  readable(fd: number): boolean;
-  /** Gives the blocks of the first bytes of a file back, without moving what follows; false when not supported. */
-  punchHole(fd: number, bytes: number): boolean;
-  /** Opens the parent of an open user namespace; -1 on failure. */
-  parentNamespace(fd: number): number;
-  /** inotify_init1(2). Returns a descriptor; -1 on failure. */
-  watchFiles(flags: number): number;
-  /** inotify_add_watch(2). `path` without its final zero byte. Returns a watch; -1 on failure. */
-  watchFolder(fd: number, path: Uint8Array, mask: number): number;
-}
-
-/** Opens the library at the first call, in about 2 ms; null where it is not available. */
-export function libc(): Libc | null {
+/**
+ * Opens the library at the first call, in about 2 ms; null where it is not available. Linux only: other systems have no
+ * subreaper, so there is nothing to reap, and pipes are Bun's own.
+ */
+export function libc(): ReturnType<typeof open> {
   opened ??= { calls: open() };
   return opened.calls;
 }
 
-let opened: { calls: Libc | null } | undefined;
+let opened: { calls: ReturnType<typeof open> } | undefined;
 
 const WNOHANG = 1;
 const O_CLOEXEC = 0o2000000;
@@ -71,7 +43,7 @@ const SYMBOLS = {
   getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" },
 } as const;
 
-function open(): Libc | null {
+function open() {
   const symbols = process.platform === "linux" ? openLibrary(SYMBOLS) : null;
   if (!symbols) return null;
   const limits = new BigUint64Array(2);
@@ -81,48 +53,62 @@ function open(): Libc | null {
   const option = new Int32Array(1);
   const optionBytes = new Uint32Array(1);
   return {
-    prctl: (option, value) => symbols.prctl(option, value, 0, 0, 0),
-    reap: (pid) => symbols.waitpid(pid, null, WNOHANG) === pid,
-    limit(resource, pid = 0) {
+    /** prctl(2) with one number. Returns 0 on success. */
+    prctl: (option: number, value: number): number => symbols.prctl(option, value, 0, 0, 0),
+    /** Reaps `pid`; returns true when it was a zombie child. Never waits. */
+    reap: (pid: number): boolean => symbols.waitpid(pid, null, WNOHANG) === pid,
+    /** Returns the soft and hard limit of a process or zombie (0: this one); null when they can't be read. */
+    limit(resource: number, pid = 0): { soft: bigint; hard: bigint } | null {
       if (symbols.prlimit(pid, resource, null, ptr(limits)) !== 0) return null;
       return { soft: limits[0] ?? 0n, hard: limits[1] ?? 0n };
     },
-    setLimit(resource, soft, hard, pid = 0) {
+    setLimit(resource: number, soft: bigint, hard: bigint, pid = 0): boolean {
       limits[0] = soft;
       limits[1] = hard;
       return symbols.prlimit(pid, resource, ptr(limits), null) === 0;
     },
-    parentNamespace: (fd) => symbols.ioctl(fd, NS_GET_PARENT),
-    session: (pid) => symbols.getsid(pid),
-    nameInMemory(name) {
+    /** Opens the parent of an open user namespace; -1 on failure. */
+    parentNamespace: (fd: number): number => symbols.ioctl(fd, NS_GET_PARENT),
+    /** Returns the session of a process or zombie (0: this one); -1 when there is no such process. */
+    session: (pid: number): number => symbols.getsid(pid),
+    /** Opens an anonymous file in memory that /proc/<pid>/fd lists by name, until this process ends. False on failure. */
+    nameInMemory(name: string): boolean {
       const text = Buffer.from(`${name}\0`);
       return Number(symbols.syscall(MEMFD_CREATE, ptr(text), MFD_CLOEXEC)) >= 0;
     },
-    socketOption(fd, name) {
+    /** Returns a numeric socket option (SOL_SOCKET); null when the system does not support it. */
+    socketOption(fd: number, name: number): number | null {
       optionBytes[0] = option.byteLength;
       if (symbols.getsockopt(fd, SOL_SOCKET, name, ptr(option), ptr(optionBytes)) !== 0) return null;
       return option[0] ?? null;
     },
-    hideVariable(name) {
+    /** Overwrites a variable's value in this process's visible environment; false when there is none. */
+    hideVariable(name: string): boolean {
       const at = symbols.getenv(ptr(Buffer.from(`${name}\0`)));
       if (at === null) return false;
       const length = Number(symbols.strlen(at));
       if (length > 0) new Uint8Array(toArrayBuffer(at, 0, length)).fill(HIDDEN);
       return true;
     },
-    pipe() {
+    /** Makes a pipe that later programs do not inherit; null when no descriptor is left. */
+    pipe(): { read: number; write: number } | null {
       if (symbols.pipe2(ptr(ends), O_CLOEXEC) !== 0) return null;
       return { read: ends[0] ?? -1, write: ends[1] ?? -1 };
     },
-    readable(fd) {
+    /** Returns true when a read would return at once, with bytes, the end or an error. */
+    readable(fd: number): boolean {
       polled[0] = fd;
       polled[1] = POLLIN;
       return symbols.poll(ptr(polled), 1n, 0) === 1;
     },
-    watchFiles: (flags) => symbols.inotify_init1(flags),
-    watchFolder: (fd, path, mask) =>
+    /** inotify_init1(2). Returns a descriptor; -1 on failure. */
+    watchFiles: (flags: number): number => symbols.inotify_init1(flags),
+    /** inotify_add_watch(2). `path` without its final zero byte. Returns a watch; -1 on failure. */
+    watchFolder: (fd: number, path: Uint8Array, mask: number): number =>
       symbols.inotify_add_watch(fd, ptr(Buffer.concat([path, Buffer.alloc(1)])), mask),
-    punchHole: (fd, bytes) => symbols.fallocate(fd, PUNCH_HOLE | KEEP_SIZE, 0n, BigInt(bytes)) === 0,
+    /** Gives the blocks of the first bytes of a file back, without moving what follows; false when not supported. */
+    punchHole: (fd: number, bytes: number): boolean =>
+      symbols.fallocate(fd, PUNCH_HOLE | KEEP_SIZE, 0n, BigInt(bytes)) === 0,
   };
 }
 
@@ -135,4 +121,13 @@ const USUAL = 10_240;
 export function descriptorLimit(): number {
   const limit = libc()?.limit(OPEN_FILES);
   return limit ? Number(limit.soft) : USUAL;
+}
+
+/**
+ * Hides values in `/proc/<pid>/environ` of this process, which every program of the same user can read. `process.env`
+ * still has them: Bun has copied them. Linux only.
+ */
+export function scrubEnviron(names: Iterable<string>): void {
+  const calls = libc();
+  if (calls) for (const name of names) calls.hideVariable(name);
 }

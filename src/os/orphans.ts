@@ -19,7 +19,6 @@ interface OwnerProgram {
 
 interface OrphanPorts {
   programs(): Iterable<OwnerProgram>;
-  /** Returns true when this kernel issued the mark. */
   issued(mark: string): boolean;
   table: ProcessTable;
   graceMs: number;

@@ -91,10 +91,8 @@ export class Output {
    */
   async read(): Promise<Piece | null> {
     if (this.#reading) {
-      throw new SyscallError(
-        "INVALID",
-        "This program's output is being read already. Wait for that read first.",
-      );
+      const message = "This program's output is being read already. Wait for that read first.";
+      throw new SyscallError("INVALID", message);
     }
     this.#reading = true;
     this.#reader = "reading";
@@ -130,7 +128,6 @@ export class Output {
     if (this.#reader === "expected") this.#dropReader();
   }
 
-  /** True while bytes are queued for the file. */
   get writing(): boolean {
     return this.#queued > this.#onDisk;
   }
@@ -338,7 +335,6 @@ export function normalizeOutputNames(text: string): string {
 
 const OUTPUT_NAME = /\boutput-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.\d+\.log\b/g;
 
-/** A piece of what a program printed. */
 export interface Piece {
   fd: 1 | 2;
   data: Uint8Array;

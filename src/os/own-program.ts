@@ -1,8 +1,9 @@
 /** Puts this binary, as `rnix`, on the PATH of the programs of runs. */
 
-import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from "node:fs";
+import { mkdirSync, readdirSync, rmSync, statSync, symlinkSync } from "node:fs";
 import { basename, delimiter, dirname, join } from "node:path";
 import { errnoOf } from "../lib/error-detail.ts";
+import { readVariables } from "./process-table.ts";
 
 const NAME = "rnix";
 
@@ -25,7 +26,8 @@ export class OwnProgram {
   onPath(env: Record<string, string>): Record<string, string> {
     const { PATH } = env;
     if (!PATH || !isCompiled()) return env;
-    this.#make();
+    if (!this.#isMade) makeLink(this.#folder);
+    this.#isMade = true;
     return { ...env, PATH: `${this.#folder}${delimiter}${PATH}` };
   }
 
@@ -48,12 +50,6 @@ export class OwnProgram {
     const dead = [...this.#dead].map((kernelId) => join(dirname(this.#folder), kernelId));
     for (const folder of [this.#folder, ...dead]) rmSync(folder, { recursive: true, force: true });
   }
-
-  #make(): void {
-    if (this.#isMade) return;
-    makeLink(this.#folder);
-    this.#isMade = true;
-  }
 }
 
 function makeLink(folder: string): void {
@@ -63,14 +59,7 @@ function makeLink(folder: string): void {
 
 /** The first folder on the PATH that a process was started with; undefined where the system does not show it. */
 function firstOnPathOf(pid: number): string | undefined {
-  try {
-    const variables = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");
-    const path = variables.find((one) => one.startsWith("PATH="))?.slice("PATH=".length);
-    return path?.split(delimiter)[0];
-  } catch (error) {
-    if (errnoOf(error) !== undefined) return undefined; // It has ended, or there is no /proc.
-    throw error;
-  }
+  return readVariables(pid, ["PATH"])[0]?.split(delimiter)[0];
 }
 
 /** Removes the folders of kernels that are dead. */

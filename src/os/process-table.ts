@@ -56,7 +56,6 @@ export async function isRunning(
   return found !== null && found.start === start && !found.zombie;
 }
 
-/** Returns `found` with all descendants of its members. */
 function withDescendants(found: Process[], all: Iterable<Process>): Process[] {
   const pids = new Set(found.map((member) => member.pid));
   const rest = [...all];
@@ -341,16 +340,13 @@ function parse(output: string): Row[] {
  */
 export type ProcessOwner = { uuid: string } | "unknown run" | "other kernel" | "no run" | "gone";
 
-/** The programs of a kernel. */
 interface Programs {
   /** Returns the owner of the running program with this PID. */
   byLeader(pid: number): string | undefined;
   byMark(mark: ProcessTag): string | undefined;
   /** Returns the owner of the program with this id, which is the value of its cookie. */
   byCookie(id: string): string | undefined;
-  /** Returns true when this kernel issued the mark. */
   issuedMark(mark: ProcessTag): boolean;
-  /** Returns true when this kernel issued the id. */
   issuedId(id: string): boolean;
 }
 

@@ -20,7 +20,6 @@ export interface ProgramLimits {
   fileBytes: number | null;
 }
 
-/** What is limited. */
 export type LimitKind = "processes" | "memory" | keyof typeof RLIMITS;
 
 /** Numbers of limits for a single process, as getrlimit(2) names them. */
@@ -56,7 +55,6 @@ export function groupMechanism(): GroupMechanism | null {
   return found.mechanism;
 }
 
-/** One group of programs. */
 export class ProgramGroup {
   readonly #name: string;
   readonly #limits: ProgramLimits;
@@ -103,7 +101,6 @@ export class ProgramGroup {
     }
   }
 
-  /** A program begins. */
   begin(): void {
     this.#hasStarted = true;
   }
@@ -180,25 +177,21 @@ export function removeEmptyGroups(): void {
 function probe(): GroupMechanism | null {
   const lines = readFileSync("/proc/self/cgroup", "latin1").trim().split("\n");
   const own = new Map(lines.map((line) => [line.split(":")[1] ?? "", line.split(":").slice(2).join(":")]));
+  const processes = { limit: "pids.max", events: "pids.events" };
   if (existsSync(join(ROOT, "cgroup.controllers"))) {
-    const parent = usable(join(ROOT, own.get("") ?? "/"), ["pids.max", "memory.max"]);
-    return parent === null
-      ? null
-      : {
-          how: "cgroup v2",
-          processes: { parent, limit: "pids.max", events: "pids.events" },
-          memory: { parent, limit: "memory.max", events: "memory.events" },
-        };
+    const memory = { limit: "memory.max", events: "memory.events" };
+    const parent = usable(join(ROOT, own.get("") ?? "/"), [processes.limit, memory.limit]);
+    if (parent === null) return null;
+    return { how: "cgroup v2", processes: { parent, ...processes }, memory: { parent, ...memory } };
   }
-  const pids = usable(join(ROOT, "pids", own.get("pids") ?? "/"), ["pids.max"]);
-  const memory = usable(join(ROOT, "memory", own.get("memory") ?? "/"), ["memory.limit_in_bytes"]);
-  if (pids === null && memory === null) return null;
+  const memory = { limit: "memory.limit_in_bytes", events: "memory.oom_control" };
+  const pidsParent = usable(join(ROOT, "pids", own.get("pids") ?? "/"), [processes.limit]);
+  const memoryParent = usable(join(ROOT, "memory", own.get("memory") ?? "/"), [memory.limit]);
+  if (pidsParent === null && memoryParent === null) return null;
   return {
     how: "cgroup v1",
-    ...(pids && { processes: { parent: pids, limit: "pids.max", events: "pids.events" } }),
-    ...(memory && {
-      memory: { parent: memory, limit: "memory.limit_in_bytes", events: "memory.oom_control" },
-    }),
+    ...(pidsParent && { processes: { parent: pidsParent, ...processes } }),
+    ...(memoryParent && { memory: { parent: memoryParent, ...memory } }),
   };
 }
 

@@ -101,10 +101,8 @@ export class RunningChild {
   async write(data: Data): Promise<void> {
     const { stdin } = this.#spawned;
     if (!stdin) {
-      throw new SyscallError(
-        "INVALID",
-        'This program has no stdin to write to. Start it with stdin: "pipe".',
-      );
+      const message = 'This program has no stdin to write to. Start it with stdin: "pipe".';
+      throw new SyscallError("INVALID", message);
     }
     if (this.#inputEnded || !this.#leads) throw this.#inputClosed();
     let failure: unknown;
@@ -126,7 +124,6 @@ export class RunningChild {
     await this.#spawned.stdin?.end();
   }
 
-  /** Receives output of its terminal. */
   fromTerminal(data: Uint8Array): void {
     this.#pieces += 1;
     this.#o.output.pushNow(1, data);

@@ -30,38 +30,22 @@ function explain(
     return ["NOT_FOUND", `The working folder ${cwd} does not exist. Make it, or give another cwd.`];
   if (!folder.isDirectory())
     return ["INVALID", `The working folder ${cwd} is not a folder. Give another cwd.`];
-  switch (error) {
-    case "ENOENT":
-      return ["NOT_FOUND", missing(program, cwd, path)];
-    case "EACCES":
-      return ["PERMISSION", forbidden(program, cwd)];
-    case "ENOEXEC":
-      return [
-        "INVALID",
-        `The program "${program}" is not one this system can run. Is it for another platform?`,
-      ];
-    case "E2BIG":
-      return [
-        "INVALID",
-        `The arguments of "${program}" are too long for the system. Pass the data by stdin or in a file.`,
-      ];
-    case "EAGAIN":
-    case "ENOMEM":
-    case "EMFILE":
-    case "ENFILE":
-      return [
-        "EXHAUSTED",
-        `The system has no resources to start "${program}" (${error}). End other programs and try again.`,
-      ];
-    default:
-      return null;
-  }
+  if (error === "ENOENT") return ["NOT_FOUND", missing(program, cwd, path)];
+  if (error === "EACCES") return ["PERMISSION", forbidden(program, cwd)];
+  if (error === "ENOEXEC")
+    return [
+      "INVALID",
+      `The program "${program}" is not one this system can run. Is it for another platform?`,
+    ];
+  const long = `The arguments of "${program}" are too long for the system. Pass the data by stdin or in a file.`;
+  if (error === "E2BIG") return ["INVALID", long];
+  const none = `The system has no resources to start "${program}" (${error}). End other programs and try again.`;
+  return /^(?:EAGAIN|ENOMEM|EMFILE|ENFILE)$/.test(error ?? "") ? ["EXHAUSTED", none] : null;
 }
 
 function missing(program: string, cwd: string, path: string | undefined): string {
-  if (!program.includes("/")) {
+  if (!program.includes("/"))
     return `The program "${program}" was not found in PATH (${path ?? "not set"}). Install it, or give its full path.`;
-  }
   const file = isAbsolute(program) ? program : resolve(cwd, program);
   return look(file)
     ? `The program ${file} is there, but the interpreter it names in its first line, or its loader, is not.`

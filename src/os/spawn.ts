@@ -69,12 +69,7 @@ function spawnWithFile(
   cwd: string,
   env: Environment,
 ): Spawned {
-  const proc = Bun.spawn(argv, {
-    cwd,
-    env,
-    detached: true,
-    stdio: ["ignore", output, output, ...inherit],
-  });
+  const proc = Bun.spawn(argv, { cwd, env, detached: true, stdio: ["ignore", output, output, ...inherit] });
   return { ...WITHOUT_OUTPUT, pid: proc.pid, exited: exitOf(proc) };
 }
 
@@ -145,15 +140,12 @@ function spawnWithTerminal(
   env: Environment,
   onTerminal: (data: Uint8Array) => void,
 ): Spawned {
-  let closed: () => void = () => {};
-  const terminalClosed = new Promise<void>((resolve) => {
-    closed = resolve;
-  });
+  const closed = Promise.withResolvers<void>();
   const proc = Bun.spawn(request.argv, {
     cwd,
     env,
     detached: true,
-    terminal: { data: (_, data) => onTerminal(data.slice()), exit: () => closed() },
+    terminal: { data: (_, data) => onTerminal(data.slice()), exit: () => closed.resolve() },
   });
   const { terminal } = proc;
   if (!terminal) throw new SyscallError("UNAVAILABLE", "This system gives no terminal. Run it without pty.");
@@ -164,7 +156,7 @@ function spawnWithTerminal(
     pid: proc.pid,
     exited: exitOf(proc),
     streams: [],
-    terminalClosed,
+    terminalClosed: closed.promise,
     stdin: request.stdin === "pipe" ? stdin : null,
     pipes: terminalOf(proc.pid),
     outputs: [],
@@ -199,12 +191,14 @@ interface StdioPipe {
 
 export function outputPipe(): StdioPipe | null {
   const ends = libc()?.pipe();
-  return ends ? { theirs: ends.write, ours: ends.read, link: linkOf(ends.read) } : null;
+  return ends
+    ? { theirs: ends.write, ours: ends.read, link: readlinkSync(`/proc/self/fd/${ends.read}`) }
+    : null;
 }
 
 function inputPipe(): StdioPipe | null {
-  const ends = libc()?.pipe();
-  return ends ? { theirs: ends.read, ours: ends.write, link: linkOf(ends.read) } : null;
+  const pipe = outputPipe();
+  return pipe && { ...pipe, theirs: pipe.ours, ours: pipe.theirs };
 }
 
 /** Returns input that is complete at the start; without any, stdin is /dev/null. */
@@ -230,7 +224,10 @@ function writerOf(pipe: StdioPipe | null, own: FileSink | number | undefined): S
       await Promise.all([sink.write(data), sink.flush()]);
     },
     async end() {
-      await Promise.resolve(sink.end()).catch(ignoreBrokenPipe);
+      await Promise.resolve(sink.end()).catch((error: unknown) => {
+        // The program has closed its input already.
+        if (errnoOf(error) !== "EPIPE") throw error;
+      });
       if (pipe) closeSync(pipe.ours);
     },
   };
@@ -249,15 +246,6 @@ function terminalInput(terminal: Bun.Terminal): Stdin {
 }
 
 const END_OF_TRANSMISSION = "\x04";
-
-/** The program has closed its input already, which is no error. */
-function ignoreBrokenPipe(error: unknown): void {
-  if (errnoOf(error) !== "EPIPE") throw error;
-}
-
-function linkOf(fd: number): string {
-  return readlinkSync(`/proc/self/fd/${fd}`);
-}
 
 /** Reads bytes as they come, one read at a time. */
 export interface ByteReader {

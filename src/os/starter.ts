@@ -10,7 +10,6 @@ import { type Exit, settles, signal } from "./signal.ts";
 import { Looks, outputPipe, readerOf, type Spawned } from "./spawn.ts";
 import { StarterMessage, type StartMessage } from "./starter-messages.ts";
 
-/** A program that a starter has started. */
 export interface Started {
   spawned: Spawned;
   isMarked: boolean;

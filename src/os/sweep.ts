@@ -5,8 +5,7 @@ import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { errnoOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { countdown, endProcesses } from "./end-processes.ts";
-import { killMarked, markedProcesses } from "./kill-marked.ts";
+import { countdown, endProcesses, killMarked, markedProcesses } from "./end-processes.ts";
 import { LEDGER_SUFFIX, LEDGER_VERSION, LedgerHeader, LedgerLine } from "./ledger.ts";
 import { isRunning, type Process, type ProcessTable, processTable, type Trace } from "./process-table.ts";
 import { kernelMark } from "./process-tag.ts";
@@ -123,10 +122,8 @@ async function openPrograms(path: string): Promise<Program[]> {
   const [first = "", ...lines] = (await textOf(path)).split("\n");
   const header = LedgerHeader.safeParse(parsed(first));
   if (header.success && header.data.v > LEDGER_VERSION) {
-    throw new SyscallError(
-      "INVALID",
-      `${path} was written by a newer Rnix (version ${header.data.v}, this one knows ${LEDGER_VERSION}). Use that one.`,
-    );
+    const message = `${path} was written by a newer Rnix (version ${header.data.v}, this one knows ${LEDGER_VERSION}). Use that one.`;
+    throw new SyscallError("INVALID", message);
   }
   const open = new Map<string, Program>();
   for (const text of lines) {

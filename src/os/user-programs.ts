@@ -1,6 +1,5 @@
 /** Programs that the user runs from a command's terminal: an editor in its place, or a short one for its output. */
 
-import { SyscallError } from "../plugin/index.ts";
 import { signal } from "./signal.ts";
 import { spawnError } from "./spawn-error.ts";
 
@@ -18,18 +17,14 @@ export async function runAtTerminal(
   argv: readonly string[],
   o: { cwd: string; env: Environment },
 ): Promise<number | null> {
-  const started = start(argv, o.cwd, o.env, () =>
-    Bun.spawn([...argv], { cwd: o.cwd, env: o.env, stdin: "inherit", stdout: "inherit", stderr: "inherit" }),
-  );
+  const started = start(argv, { ...o, stdin: "inherit", stdout: "inherit", stderr: "inherit" });
   await started.exited;
   return started.exitCode;
 }
 
 /** The output of a program that ends by itself; null when it fails, takes longer or prints more than allowed. */
 export async function outputOf(argv: readonly string[], o: BoundedRun): Promise<Uint8Array | null> {
-  const started = start(argv, o.cwd, o.env, () =>
-    Bun.spawn([...argv], { ...bounded(o), stdout: "pipe", stderr: "ignore" }),
-  );
+  const started = start(argv, { ...bounded(o), stdout: "pipe", stderr: "ignore" });
   const output = new Uint8Array(await new Response(started.stdout).arrayBuffer());
   await started.exited;
   return started.exitCode === 0 ? output : null;
@@ -42,16 +37,8 @@ export async function runForInput(
 ): Promise<boolean> {
   const program = Bun.which(argv[0] ?? "", { PATH: env.PATH ?? "" });
   if (program === null) return false;
-  const started = start(argv, cwd, env, () =>
-    Bun.spawn([program, ...argv.slice(1)], {
-      cwd,
-      env,
-      timeout: timeoutMs,
-      stdin: Buffer.from(input),
-      stdout: "ignore",
-      stderr: "ignore",
-    }),
-  );
+  const streams = { stdin: Buffer.from(input), stdout: "ignore", stderr: "ignore" } as const;
+  const started = start([program, ...argv.slice(1)], { cwd, env, timeout: timeoutMs, ...streams });
   await started.exited;
   return started.exitCode === 0;
 }
@@ -63,15 +50,12 @@ export async function resultOf(
 ): Promise<{ code: number | null; output: string } | null> {
   const program = Bun.which(argv[0] ?? "", { PATH: o.env.PATH ?? "" });
   if (program === null) return null;
-  const started = start(argv, o.cwd, o.env, () =>
-    Bun.spawn([program, ...argv.slice(1)], { ...bounded(o), stdout: "pipe", stderr: "pipe" }),
-  );
+  const started = start([program, ...argv.slice(1)], { ...bounded(o), stdout: "pipe", stderr: "pipe" });
   const texts = await Promise.all([started.stdout, started.stderr].map((one) => new Response(one).text()));
   await started.exited;
   return { code: started.exitCode, output: texts.join("").trim() };
 }
 
-/** A command of the user that runs. */
 export interface RunningShell {
   /** Its exit code, when it has ended; null when a signal ended it. Its programs in the background may live on. */
   readonly done: Promise<number | null>;
@@ -89,10 +73,9 @@ export function startShell(
   { cwd, env, onText }: { cwd: string; env: Environment; onText(text: string): void },
 ): RunningShell {
   const argv = [env.SHELL || "/bin/sh", "-c", line];
-  const started = start(argv, cwd, env, () =>
-    // A session of its own, so that its programs can be ended together.
-    Bun.spawn(argv, { cwd, env, stdin: "ignore", stdout: "pipe", stderr: "pipe", detached: true }),
-  );
+  const streams = { stdin: "ignore", stdout: "pipe", stderr: "pipe" } as const;
+  // A session of its own, so that its programs can be ended together.
+  const started = start(argv, { cwd, env, ...streams, detached: true });
   const reading = [started.stdout, started.stderr].map(async (stream) => {
     const decoder = new TextDecoder();
     for await (const bytes of stream) onText(decoder.decode(bytes, { stream: true }));
@@ -109,22 +92,22 @@ export function startShell(
 }
 
 function bounded({ cwd, env, timeoutMs, maxBytes }: BoundedRun) {
-  return {
-    cwd,
-    env,
-    stdin: "ignore",
-    timeout: timeoutMs,
-    killSignal: "SIGKILL",
-    maxBuffer: maxBytes,
-  } as const;
+  const limits = { timeout: timeoutMs, killSignal: "SIGKILL", maxBuffer: maxBytes } as const;
+  return { cwd, env, stdin: "ignore", ...limits } as const;
 }
 
 /** Fails with NOT_FOUND or another code that says why the program could not be started. */
-function start<T>(argv: readonly string[], cwd: string, env: Environment, begin: () => T): T {
+function start<
+  In extends Bun.SpawnOptions.Writable,
+  Out extends Bun.SpawnOptions.Readable,
+  Err extends Bun.SpawnOptions.Readable,
+>(
+  argv: readonly string[],
+  options: Bun.SpawnOptions.SpawnOptions<In, Out, Err> & { cwd: string; env: Environment },
+): Bun.Subprocess<In, Out, Err> {
   try {
-    return begin();
+    return Bun.spawn([...argv], options);
   } catch (cause) {
-    if (cause instanceof SyscallError) throw cause;
-    throw spawnError(cause, [...argv], cwd, env.PATH);
+    throw spawnError(cause, argv, options.cwd, options.env.PATH);
   }
 }

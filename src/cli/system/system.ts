@@ -208,7 +208,7 @@ export async function hideSecrets(): Promise<void> {
   } catch (thrown) {
     // The system does not let a program write to its own memory by that file.
     if (!(thrown instanceof Error && "code" in thrown)) throw thrown;
-    const { scrubEnviron } = await import("../../os/scrub-environ.ts");
+    const { scrubEnviron } = await import("../../os/libc.ts");
     scrubEnviron(Object.keys(process.env).filter(isHidden));
   }
 }
