@@ -40,15 +40,8 @@ function nameOf(text: string): Buffer {
 
 /** `YYMMDDHHMMSSZ`: for years before 2050. */
 function time(ms: number): Buffer {
-  return der(
-    0x17,
-    Buffer.from(
-      `${new Date(ms)
-        .toISOString()
-        .replace(/[-:T]|\.\d+/g, "")
-        .slice(2)}`,
-    ),
-  );
+  const digits = new Date(ms).toISOString().replace(/[-:T]|\.\d+/g, "");
+  return der(0x17, Buffer.from(digits.slice(2)));
 }
 
 function extension(id: string, value: Uint8Array, isCritical = false): Buffer {
@@ -85,9 +78,8 @@ interface Subject {
 }
 
 function keyId(key: KeyObject): Buffer {
-  return createHash("sha1")
-    .update(key.export({ type: "spki", format: "der" }))
-    .digest();
+  const spki = key.export({ type: "spki", format: "der" });
+  return createHash("sha1").update(spki).digest();
 }
 
 function keys(): { publicKey: KeyObject; privateKey: KeyObject } {

@@ -83,18 +83,14 @@ export async function hostRules(network: readonly string[], resolve: Resolve): P
       const host = given.toLowerCase().replace(/\.$/, "");
       const named = names.find((entry) => fits(entry.port, port) && matches(entry.host, host));
       const literal = isAddress(host);
-      const rule = literal
-        ? (listing(host, port) ?? (isPublic(host) ? names.find(isAny(port)) : undefined))
-        : named;
+      const any = (entry: Entry): boolean => entry.host === ANY && fits(entry.port, port);
+      const rule = literal ? (listing(host, port) ?? (isPublic(host) ? names.find(any) : undefined)) : named;
       if (rule === undefined) return { allowed: false, why: "it is not listed", entry: host };
       const addresses = await hostAddresses(host, resolve);
       const hidden = literal ? undefined : addresses.find((one) => !isPublic(one) && !listing(one, port));
       if (hidden === undefined) return { allowed: true, rule: rule.text, addresses };
-      return {
-        allowed: false,
-        why: `its address ${hidden} is not public, and not listed itself`,
-        entry: hidden,
-      };
+      const why = `its address ${hidden} is not public, and not listed itself`;
+      return { allowed: false, why, entry: hidden };
     },
   };
 }
@@ -136,10 +132,8 @@ function entryOf(text: string): Entry {
   const isKnown = literal || lower === ANY || (NAME.test(lower) && !/^[\d.]+$/.test(lower));
   if (isKnown && (port === null || (port > 0 && port < 65_536)))
     return { text, host: lower, port, isAddress: literal };
-  throw new SyscallError(
-    "INVALID",
-    `network: expected on, off, or hosts such as example.com, *.example.com, example.com:443 or 127.0.0.1:5432, got ${JSON.stringify(text)}.`,
-  );
+  const message = `network: expected on, off, or hosts such as example.com, *.example.com, example.com:443 or 127.0.0.1:5432, got ${JSON.stringify(text)}.`;
+  throw new SyscallError("INVALID", message);
 }
 
 function fits(rule: number | null, port: number | null): boolean {
@@ -158,8 +152,3 @@ function covers(wide: Entry, narrow: Entry): boolean {
     wide.host === narrow.host || (!wide.isAddress && !narrow.isAddress && matches(wide.host, narrow.host))
   );
 }
-
-const isAny =
-  (port: number) =>
-  (entry: Entry): boolean =>
-    entry.host === ANY && fits(entry.port, port);

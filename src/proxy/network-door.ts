@@ -213,14 +213,7 @@ function proxyEnvironment(port: number): Record<string, string> {
 
 /** The variables by which programs trust an authority. `own`: its certificate; `all`: with those of the system. */
 function trustEnvironment({ own, all }: { own: string; all: string }): Record<string, string> {
-  const whole = [
-    "SSL_CERT_FILE",
-    "REQUESTS_CA_BUNDLE",
-    "CURL_CA_BUNDLE",
-    "GIT_SSL_CAINFO",
-    "PIP_CERT",
-    "CARGO_HTTP_CAINFO",
-  ];
-  const named = whole.map((name) => [name, all]);
+  const whole = "SSL_CERT_FILE REQUESTS_CA_BUNDLE CURL_CA_BUNDLE GIT_SSL_CAINFO PIP_CERT CARGO_HTTP_CAINFO";
+  const named = whole.split(" ").map((name) => [name, all]);
   return { ...Object.fromEntries(named), NODE_EXTRA_CA_CERTS: own, DENO_CERT: own };
 }

@@ -7,7 +7,6 @@ import type { BoundSecret } from "./bound-secret.ts";
 import { type Hello, readHello } from "./client-hello.ts";
 import { type ConnectionReport, refusalText } from "./connection-report.ts";
 import { type Decision, type HostRules, namesHost } from "./host-rules.ts";
-import { SocketReader } from "./socket-reader.ts";
 import type { TlsOpener } from "./tls-opener.ts";
 
 const MAX_CONNECTIONS = 256;
@@ -29,14 +28,9 @@ export class RunProxy {
   readonly #rules: HostRules;
   readonly #report: (report: ConnectionReport) => void;
   readonly #open = new Set<Socket>();
-
   readonly #bound: BoundHosts | undefined;
 
-  private constructor(
-    rules: HostRules,
-    report: (report: ConnectionReport) => void,
-    bound: BoundHosts | undefined,
-  ) {
+  private constructor(rules: HostRules, report: (report: ConnectionReport) => void, bound?: BoundHosts) {
     this.#rules = rules;
     this.#report = report;
     this.#bound = bound;
@@ -182,16 +176,12 @@ async function dial(addresses: readonly string[], port: number): Promise<Socket>
   let last: unknown = new Error("no address");
   for (const host of addresses) {
     try {
-      return await dialOne(host, port);
+      return await connected(connect({ host, port, allowHalfOpen: true }), `${host}:${port}`);
     } catch (thrown) {
       last = thrown;
     }
   }
   throw last;
-}
-
-function dialOne(host: string, port: number): Promise<Socket> {
-  return connected(connect({ host, port, allowHalfOpen: true }), `${host}:${port}`);
 }
 
 function connected(socket: Socket, name: string): Promise<Socket> {
@@ -283,4 +273,53 @@ async function readSocksHost(
   if (kind !== 4) return null;
   const bytes = await take(16);
   return Array.from({ length: 8 }, (_, at) => bytes.readUInt16BE(at * 2).toString(16)).join(":");
+}
+
+/** What was read so far decides: the number of bytes to take, or null for more. */
+type Enough = (bytes: Buffer) => number | null;
+
+/** Reads the beginning of a connection piece by piece, with a limit and a deadline. */
+class SocketReader {
+  readonly #socket: Socket;
+  #bytes: Buffer = Buffer.alloc(0);
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+    socket.pause();
+  }
+
+  /** What was received and not taken. */
+  rest(): Buffer {
+    const rest = this.#bytes;
+    this.#bytes = Buffer.alloc(0);
+    return rest;
+  }
+
+  /** Takes bytes from the beginning. Fails at the end of the stream, beyond `limit` bytes, or after `ms`. */
+  async take(enough: Enough, limit: number, ms?: number): Promise<Buffer> {
+    for (;;) {
+      const length = this.#bytes.length === 0 ? null : enough(this.#bytes);
+      if (length !== null && length <= this.#bytes.length) {
+        const taken = this.#bytes.subarray(0, length);
+        this.#bytes = this.#bytes.subarray(length);
+        return taken;
+      }
+      if (this.#bytes.length > limit) throw new Error(`more than ${limit} bytes came before the request`);
+      this.#bytes = Buffer.concat([this.#bytes, await this.#next(ms)]);
+    }
+  }
+
+  #next(ms: number | undefined): Promise<Buffer> {
+    const socket = this.#socket;
+    const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+    const ended = (): void => reject(new Error("the connection ended before its request"));
+    const timer =
+      ms === undefined ? undefined : setTimeout(() => reject(new Error(`nothing came within ${ms} ms`)), ms);
+    socket.on("data", resolve).on("end", ended).on("close", ended).on("error", reject).resume();
+    return promise.finally(() => {
+      clearTimeout(timer);
+      socket.pause();
+      socket.off("data", resolve).off("end", ended).off("close", ended).off("error", reject);
+    });
+  }
 }

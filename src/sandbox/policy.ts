@@ -198,22 +198,18 @@ function givenMounts(
     paths.filter(({ path }) => innerPath(folder, path) !== null);
   const kept = PROTECTED.map((name) => join(folder, name)).filter(existsSync);
   const named = inside([...unread, ...unwritten]).filter(({ rule }) => rule.isAnchored);
-  const mounts = [
-    bindWrite(folder),
-    ...underRoot(
-      folder,
-      kept,
-      named.map(({ path }) => path),
-    ),
-    ...gitMounts(folder),
-  ];
-  const free = lifted.map(({ path }) => path);
+  const mounts = [bindWrite(folder), ...underRoot(folder, kept, pathsOf(named)), ...gitMounts(folder)];
+  const free = pathsOf(lifted);
   const closed = mounts.filter(({ kind, to }) => kind === "read" && !free.includes(to));
   return [
     ...mounts.filter((mount) => mount.kind !== "read" || closed.includes(mount)),
     ...free.filter((path) => coveredBy(path, closed)).map((path) => bindWrite(path)),
     ...inside(unwritten).map(({ path, rule }) => ({ ...bindRead(path), rule: rule.text })),
   ];
+}
+
+function pathsOf(paths: RulePaths["kept"]): string[] {
+  return paths.map(({ path }) => path);
 }
 
 const NO_PATHS = { hidden: [], kept: [], lifted: [] };
@@ -245,12 +241,10 @@ function leadsToNoSecret(path: string, home: string): boolean {
 
 /** Folders of programs below a home, such as those of a version manager. */
 function pathMounts({ PATH = "" }: SandboxScope["env"], homes: readonly string[]): Mount[] {
+  const secrets = homes.flatMap((home) => SECRETS_IN_HOME.map((name) => join(home, name)));
   return PATH.split(delimiter)
     .filter((folder) => isAbsolute(folder) && homes.some((home) => innerPath(home, folder)))
-    .filter((folder) =>
-      homes.every((home) => !SECRETS_IN_HOME.some((name) => innerPath(join(home, name), folder) !== null)),
-    )
-    .filter(isFolder)
+    .filter((folder) => secrets.every((secret) => innerPath(secret, folder) === null) && isFolder(folder))
     .map((folder) => bindRead(folder));
 }
 
@@ -285,15 +279,8 @@ function hiddenIfThere(path: string): Mount[] {
 }
 
 function isFolder(path: string | undefined): path is string {
-  return path !== undefined && path !== "/" && isAbsolute(path) && namesFolder(path);
-}
-
-function namesFolder(path: string): boolean {
-  return existsSync(path) && realFolder(path);
-}
-
-function realFolder(path: string): boolean {
-  return lstatSync(realpathSync(path)).isDirectory();
+  if (path === undefined || path === "/" || !isAbsolute(path)) return false;
+  return existsSync(path) && statSync(path).isDirectory();
 }
 
 /** /var/run is a link to /run on most systems. */
@@ -376,9 +363,8 @@ function commonFolder(folder: string): string {
   const shared = textOf(join(folder, "commondir"))?.trim();
   if (shared === undefined) return folder;
   const common = resolve(folder, shared);
-  return basename(dirname(folder)) === "worktrees" && sameFile(common, dirname(dirname(folder)))
-    ? common
-    : folder;
+  const isWorkTree = basename(dirname(folder)) === "worktrees" && sameFile(common, dirname(dirname(folder)));
+  return isWorkTree ? common : folder;
 }
 
 function sameFile(one: string, other: string): boolean {

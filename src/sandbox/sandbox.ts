@@ -3,12 +3,12 @@
 import { existsSync, lstatSync, mkdirSync } from "node:fs";
 import { delimiter, dirname, join, resolve } from "node:path";
 import { errnoOf } from "../lib/error-detail.ts";
+import { LANDLOCK } from "../lib/hidden-modes.ts";
 import { innerPath } from "../lib/inner-path.ts";
 import { readRegularSync } from "../lib/regular-file.ts";
 import { ownCommand } from "../os/own-program.ts";
 import { resultOf } from "../os/user-programs.ts";
-import { grantsOf } from "./grants.ts";
-import { landlock } from "./landlock.ts";
+import { type Grants, grantsOf } from "./grants.ts";
 import { BINARY_DIR, coveredBy, type Mount, mountsOf, type Sandbox, type SandboxScope } from "./policy.ts";
 import { seatbelt } from "./seatbelt.ts";
 
@@ -117,6 +117,15 @@ function argumentsOf(mount: Mount): string[] {
     case "file":
       return ["--ro-bind", "/dev/null", mount.to];
   }
+}
+
+/** Devices that programs write. */
+const DEVICES = ["null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm"];
+
+/** Landlock (landlock(7)) is for systems where no namespace can be made. `binary`: of Rnix, which gives up its rights and becomes the program that follows. */
+function landlock(binary: string, { read, write }: Grants): string[] {
+  const devices = DEVICES.map((name) => `/dev/${name}`);
+  return [binary, LANDLOCK, JSON.stringify({ read: [...read, "/dev"], write: [...write, ...devices] })];
 }
 
 /** What a program saw when it failed. */
