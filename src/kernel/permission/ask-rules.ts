@@ -42,7 +42,6 @@ export interface AskRights {
   taint: Taint | undefined;
 }
 
-/** One reason why a person is asked. */
 interface Match {
   /** The ask rule, or the name of the mode. */
   rule: string;
@@ -52,9 +51,7 @@ interface Match {
 
 /** The other rules of the process, for the files that a command reads and writes. */
 export interface AskPorts {
-  /** Whether a deny rule matches the call. */
   denies(view: CallView): boolean;
-  /** Whether the rules allow the call. */
   allows(view: CallView): boolean;
   /** The allow list of the process: for a tainted process, a pattern in it replaces a question. */
   own: Layer;
@@ -62,7 +59,6 @@ export interface AskPorts {
 
 /** What a person must be asked about one call. */
 export interface Asked {
-  /** The ask rules that match. */
   rules: string[];
   /** Why, as clauses that follow "asked because". */
   why: string[];
@@ -205,7 +201,6 @@ function asked(matches: readonly Match[], view: CallView): Asked | null {
   return { rules, why, targets: [...new Set(paths)], isSearch: tool?.filters === true };
 }
 
-/** The rules of both lists, each once. */
 function union(layer: Layer, more: Layer): Layer {
   const fresh = more.filter(({ text }) => !layer.some((rule) => rule.text === text));
   return fresh.length === 0 ? layer : [...layer, ...fresh];

@@ -119,9 +119,8 @@ export class CallView {
   }
 
   get commandLine(): CommandLine {
-    this.#line ??= {
-      read: readCommandLine(this.tool?.subject === "url" ? urlWord(this.call.subject) : this.call.subject),
-    };
+    const { subject } = this.call;
+    this.#line ??= { read: readCommandLine(this.tool?.subject === "url" ? urlWord(subject) : subject) };
     return this.#line.read;
   }
 
@@ -141,7 +140,6 @@ export class CallView {
     return target && `/${target.absolute.join("/")}`;
   }
 
-  /** Whether it may change its file. */
   get writes(): boolean {
     return this.tool?.readOnly !== true;
   }
@@ -190,9 +188,8 @@ export class CallView {
     // A tool opened at its device gets the file in its input: then the file counts.
     if (this.tool && this.kind === "path" && path === this.tool.path) {
       const device = segments(this.tool.path);
-      return this.targets.length === 0
-        ? [null]
-        : this.targets.map(({ relative }) => (relative === null ? null : [...device, ...relative]));
+      if (this.targets.length === 0) return [null];
+      return this.targets.map(({ relative }) => relative && [...device, ...relative]);
     }
     const parts = path.split("/").slice(1);
     return [parts.some((part) => part === "" || part === "." || part === "..") ? null : parts];
@@ -256,11 +253,7 @@ function projectOf(facts: Facts): string {
 const realProjects = new WeakMap<Facts, string>();
 
 function realProject(facts: Facts): string {
-  const known = realProjects.get(facts);
-  if (known !== undefined) return known;
-  const real = (facts.realPath ?? realTarget)(projectOf(facts));
-  realProjects.set(facts, real);
-  return real;
+  return realProjects.getOrInsertComputed(facts, () => (facts.realPath ?? realTarget)(projectOf(facts)));
 }
 
 export function isAtOrBelow(path: string, device: string): boolean {

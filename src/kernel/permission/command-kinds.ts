@@ -30,15 +30,9 @@ const RUNS = "runs other programs";
 /** Programs and subcommands, by what they may do. The first match counts. */
 const MAY: readonly (readonly [names: string, may: string])[] = [
   [
-    "git_fetch git_pull git_push git_clone git_ls-remote git_submodule go_get npm_publish docker_pull docker_push",
-    NETWORK,
-  ],
-  [
-    "npm_install npm_ci npm_i pnpm_install yarn_install bun_install pip_install pip3_install cargo_publish",
-    NETWORK,
-  ],
-  [
-    `curl wget ssh scp sftp rsync nc ncat telnet ftp ping traceroute dig nslookup host whois http https xh gh glab aws gcloud az
+    `git_fetch git_pull git_push git_clone git_ls-remote git_submodule go_get npm_publish docker_pull docker_push
+    npm_install npm_ci npm_i pnpm_install yarn_install bun_install pip_install pip3_install cargo_publish
+    curl wget ssh scp sftp rsync nc ncat telnet ftp ping traceroute dig nslookup host whois http https xh gh glab aws gcloud az
     kubectl helm terraform apt apt-get brew`,
     NETWORK,
   ],

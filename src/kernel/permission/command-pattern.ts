@@ -103,9 +103,8 @@ export function deniesLine(pattern: CommandPattern, line: CommandLine): boolean 
 
 /** Returns why no pattern can cover this line, as one sentence; null when one could. */
 export function whyUncoverable(line: CommandLine): string | null {
-  if (line === null) {
+  if (line === null)
     return "No pattern covers this line: only lists and pipes of simple commands are covered.";
-  }
   for (const command of line) {
     const reason = uncoverable(command);
     if (reason !== null) return `No pattern covers a command that ${reason}.`;

@@ -107,9 +107,8 @@ export function denies(rule: Rule, view: CallView): boolean {
       return deviceDenies(rule, view);
     case "tool":
       // Opened raw, a device can do what this tool does.
-      return tool === null
-        ? view.toolsThere.some(({ name }) => namesTool(rule, name))
-        : namesTool(rule, tool);
+      if (tool === null) return view.toolsThere.some(({ name }) => namesTool(rule, name));
+      return namesTool(rule, tool);
     case "pattern":
       if (tool === null) return view.toolsThere.some(({ name }) => name === rule.name);
       return tool === rule.name && patternDenies(rule, view);
@@ -127,12 +126,8 @@ function patternDenies(rule: Rule & { kind: "pattern" }, view: CallView): boolea
 
 /** Returns the first rule whose pattern denies the opened file to one of the tools. */
 export function deniedTo(layer: Layer, tools: readonly string[], view: CallView): Rule | undefined {
-  return layer.find(
-    (rule) =>
-      rule.kind === "pattern" &&
-      tools.includes(rule.name) &&
-      view.targets.some((target) => rule.path.denies(target)),
-  );
+  const patterns = layer.filter((rule) => rule.kind === "pattern").filter(({ name }) => tools.includes(name));
+  return patterns.find(({ path }) => view.targets.some((target) => path.denies(target)));
 }
 
 function deviceDenies(rule: Rule & { kind: "device" }, view: CallView): boolean {
@@ -154,12 +149,11 @@ function deviceDenies(rule: Rule & { kind: "device" }, view: CallView): boolean 
 function everyPath(view: CallView, pattern: readonly string[]): boolean {
   const glob = pattern.some(isWild);
   const below = asksForEachFile(view);
-  return view.devicePaths.every(
-    (path) =>
-      path !== null &&
-      ((glob ? matchPath(pattern, path) : startsWith(path, pattern)) ||
-        (below && matchesBelow(pattern, path))),
-  );
+  return view.devicePaths.every((path) => {
+    if (path === null) return false;
+    const fits = glob ? matchPath(pattern, path) : startsWith(path, pattern);
+    return fits || (below && matchesBelow(pattern, path));
+  });
 }
 
 export function namesTool(rule: { name: string; glob: boolean }, name: string): boolean {
@@ -224,24 +218,20 @@ type Offered = Pick<Facts, "tools" | "devices">;
 
 /** Lists the tools and devices of a namespace. Namespaces with the same devices share the lists. */
 export function factsOf(namespace: Namespace): Offered {
-  const entries = namespace.entries();
-  const known = lists.get(entries);
-  if (known) return known;
-  const made = { tools: namespace.tools().map(factOf), devices: entries.map(({ path }) => path) };
-  lists.set(entries, made);
-  return made;
+  return lists.getOrInsertComputed(namespace.entries(), (entries) => ({
+    tools: namespace.tools().map((named) => facts.getOrInsertComputed(named, factOf)),
+    devices: entries.map(({ path }) => path),
+  }));
 }
 
 const lists = new WeakMap<readonly DeviceEntry[], Offered>();
 
 /** Whether no command of the run can leave its sandbox. */
-export function confinedFact({
-  confinement,
-  network,
-}: {
+export function confinedFact(opts: {
   confinement?: Pick<Sandbox, "mechanism"> | undefined;
   network?: string[] | undefined;
 }): Pick<Facts, "confined"> {
+  const { confinement, network } = opts;
   return confinement && isWhole(confinement) && isLimited(network) ? { confined: true } : {};
 }
 
@@ -249,10 +239,8 @@ export function confinedFact({
 const facts = new WeakMap<NamedTool, ToolFacts>();
 
 function factOf(named: NamedTool): ToolFacts {
-  const known = facts.get(named);
-  if (known) return known;
   const { tool, entry } = named;
-  const made = {
+  return {
     name: tool.name,
     subject: tool.subject ?? tool.path,
     path: entry.path,
@@ -261,8 +249,6 @@ function factOf(named: NamedTool): ToolFacts {
     outside: actsOutside(named),
     lasting: tool.lasting === true,
   };
-  facts.set(named, made);
-  return made;
 }
 
 /** Without hints, a tool that is not read-only may do anything, as MCP has it. The kernel's own tools do nothing outside. */

@@ -33,7 +33,6 @@ export class FileGrant {
   readonly input: Record<string, unknown> | undefined;
   /** The rule of the process's own list that covers it. */
   readonly rule: string;
-  /** The open file. */
   fd: number | undefined;
   /** Real paths of the files that its driver has opened, up to MAX_OPENED. */
   readonly #opened = new Set<string>();
@@ -54,7 +53,6 @@ export class FileGrant {
     this.end = end;
   }
 
-  /** Why the grant was withdrawn. */
   get withdrawn(): SyscallError | undefined {
     return this.#withdrawn;
   }
@@ -83,7 +81,6 @@ export class FileGrant {
     return left.length === 0 ? null : { ...asked, rules: left };
   }
 
-  /** Records a file that its driver has opened. */
   recordOpened(opened: string): void {
     if (this.#opened.size < MAX_OPENED) this.#opened.add(opened);
   }

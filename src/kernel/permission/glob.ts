@@ -63,7 +63,6 @@ export function matchWild<Part>(
   return p === pattern.length;
 }
 
-/** A path, split into segments. */
 export interface PathSegments {
   /** Segments from the root. */
   absolute: readonly string[];

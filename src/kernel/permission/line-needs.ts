@@ -115,9 +115,8 @@ class Walk {
     // In `[[ … ]]` a pattern matches texts.
     if (needs.length === 0 && program?.text !== "[[")
       needs.push(...[...command.words, ...command.assigned].flatMap((word) => this.#names(word, folders)));
-    for (const { word, access } of command.files) {
+    for (const { word, access } of command.files)
       needs.push(...this.#file(word, access, folders, access === "read" ? "`<`" : "`>`"));
-    }
     return needs;
   }
 

@@ -59,7 +59,6 @@ export class Permissions {
   #opened: readonly OpenedFolder[] | undefined;
   /** All lists that must allow a call. */
   readonly #limits: readonly Layer[];
-  /** All deny rules. */
   readonly #denials: Layer;
 
   private constructor(parts: Rights, facts: Facts) {
@@ -92,23 +91,21 @@ export class Permissions {
   child(
     allow: readonly string[],
     deny: readonly string[],
-    place: Pick<Facts, "cwd" | "projectDir"> = {},
+    place?: Pick<Facts, "cwd" | "projectDir">,
   ): Permissions {
     const facts = { ...this.#facts, ...place };
     const isElsewhere = facts.projectDir !== this.#facts.projectDir;
-    return new Permissions(
-      {
-        ...FRESH,
-        own: knownRules(allow, facts),
-        deny: knownRules(deny, facts),
-        above: this.#limits,
-        denyAbove: this.#denials,
-        asks: this.#parts.asks.below(),
-        // A worktree is all that its run may use.
-        opened: isElsewhere ? [] : this.#parts.opened,
-      },
-      facts,
-    );
+    const rights = {
+      ...FRESH,
+      own: knownRules(allow, facts),
+      deny: knownRules(deny, facts),
+      above: this.#limits,
+      denyAbove: this.#denials,
+      asks: this.#parts.asks.below(),
+      // A worktree is all that its run may use.
+      opened: isElsewhere ? [] : this.#parts.opened,
+    };
+    return new Permissions(rights, facts);
   }
 
   /** Returns these rights, limited by the parent's current rights. */
@@ -161,12 +158,10 @@ export class Permissions {
 
   /** The folders outside of the project that a person has opened, by a yes or by an "always". */
   get opened(): readonly OpenedFolder[] {
-    this.#opened ??= withFolders(
-      this.#parts.opened,
-      openedByRules(this.#parts.asks.rights.always, (name) =>
-        this.#facts.tools.find((tool) => tool.name === name && subjectKind(tool) === "path"),
-      ),
-    );
+    const pathTool = (name: string): ToolFacts | undefined =>
+      this.#facts.tools.find((tool) => tool.name === name && subjectKind(tool) === "path");
+    const { opened, asks } = this.#parts;
+    this.#opened ??= withFolders(opened, openedByRules(asks.rights.always, pathTool));
     return this.#opened;
   }
 
@@ -223,9 +218,7 @@ export class Permissions {
     return this.#grown({
       own: plus(own),
       deny: by === null ? others(deny) : deny,
-      revoked: revoked.filter(
-        (entry) => !includesRule(rules, entry.rule) || (by !== null && by !== entry.by),
-      ),
+      revoked: revoked.filter((one) => !includesRule(rules, one.rule) || (by !== null && by !== one.by)),
       above: o.lift ? above.map(plus) : above,
       denyAbove: o.lift ? others(denyAbove) : denyAbove,
     });
@@ -342,7 +335,7 @@ export class Permissions {
     const tools = this.#facts.tools.filter(({ name }) => name === tool.name || also.includes(name));
     const rules = [...this.#denials, ...this.#parts.asks.rights.rules];
     if (rules.some((rule) => tools.some((one) => touchesTool(rule, one)))) return null;
-    const isWhole = this.#limits.every((layer) => layer.some((rule) => coversWholeTool(rule, tool)));
+    const isWhole = this.#inEveryList((rule) => coversWholeTool(rule, tool));
     return isWhole ? this.#view(call).projectDir : null;
   }
 
@@ -375,16 +368,19 @@ export class Permissions {
 
   #shows(tool: ToolFacts): boolean {
     if (this.#denials.some((rule) => coversWholeTool(rule, tool))) return false;
-    return this.#limits.every((layer) => layer.some((rule) => touchesTool(rule, tool)));
+    return this.#inEveryList((rule) => touchesTool(rule, tool));
+  }
+
+  #inEveryList(fits: (rule: Rule) => boolean): boolean {
+    return this.#limits.every((layer) => layer.some(fits));
   }
 
   /** Whether some tool of a mount with this prefix and path could be used, before its tools are known. */
   mayUseMount(prefix: string, path: string): boolean {
     const { own, fixed, above } = this.#parts;
     if (this.#denials.some((rule) => coversMount(rule, prefix, path))) return false;
-    return [...(fixed ? [own] : []), ...above].every((layer) =>
-      layer.some((rule) => touchesMount(rule, prefix, path)),
-    );
+    const lists = [...(fixed ? [own] : []), ...above];
+    return lists.every((layer) => layer.some((rule) => touchesMount(rule, prefix, path)));
   }
 
   /** Lists the tools that can be used, for display: `Read`, and with conditions `Bash(git *)`. */
@@ -410,23 +406,21 @@ export class Permissions {
 
   /** Lists the devices of which the process can reach something: through a tool, or by opening them. */
   allowedDevices(): string[] {
-    this.#allowedDevices ??= this.#reachedDevices();
+    this.#allowedDevices ??= this.#reachedDevices().toSorted();
     return [...this.#allowedDevices];
   }
 
   /** Rules of every list allow everything, and none denies. */
   get #isUnlimited(): boolean {
-    return (
-      this.#denials.length === 0 && this.#limits.every((layer) => layer.some(({ kind }) => kind === "all"))
-    );
+    return this.#denials.length === 0 && this.#inEveryList(({ kind }) => kind === "all");
   }
 
-  #reachedDevices(): string[] {
-    if (this.#isUnlimited) return this.#facts.devices.toSorted();
+  #reachedDevices(): readonly string[] {
+    const { devices } = this.#facts;
+    if (this.#isUnlimited) return devices;
     const paths = this.#shownTools().map(({ path }) => path);
-    return this.#facts.devices
-      .filter((device) => paths.some((path) => isAtOrBelow(path, device)) || this.#opensDevice(device))
-      .toSorted();
+    const hasTool = (device: string): boolean => paths.some((path) => isAtOrBelow(path, device));
+    return devices.filter((device) => hasTool(device) || this.#opensDevice(device));
   }
 
   #shownTools(): readonly ToolFacts[] {
@@ -449,10 +443,8 @@ export class Permissions {
     const { own, deny, revoked, asks } = grown.#parts;
     const rules = own.length + deny.length + revoked.length + asks.rights.always.length;
     if (rules > MAX_OWN_RULES) {
-      throw new SyscallError(
-        "EXHAUSTED",
-        `A process may have at most ${MAX_OWN_RULES} rules of its own; with this change it would have ${rules}.`,
-      );
+      const message = `A process may have at most ${MAX_OWN_RULES} rules of its own; with this change it would have ${rules}.`;
+      throw new SyscallError("EXHAUSTED", message);
     }
     return grown;
   }
@@ -471,17 +463,14 @@ export class Permissions {
   }
 
   #holds(rule: Rule): boolean {
-    return this.#limits.every((layer) => layer.some((own) => allowsAll(own, rule, this.#facts)));
+    return this.#inEveryList((own) => allowsAll(own, rule, this.#facts));
   }
 
   /** Whether it may open the device, or something below it, itself. */
   #opensDevice(device: string): boolean {
     const reaches = (rule: Rule): boolean =>
       coversDevice(rule, device) || (rule.kind === "device" && liesBelow(rule, device));
-    return (
-      this.#limits.every((layer) => layer.some(reaches)) &&
-      !this.#denials.some((rule) => this.#closesDevice(rule, device))
-    );
+    return this.#inEveryList(reaches) && !this.#denials.some((rule) => this.#closesDevice(rule, device));
   }
 
   /** A device that is opened itself would do what a denied tool does. */

@@ -11,12 +11,10 @@ import { type Layer, textsOf } from "./coverage.ts";
 import type { Protection } from "./protected-paths.ts";
 import type { Rule } from "./rule.ts";
 
-/** One sentence for the message of a refused call. */
 export function denialOf(rule: Rule): string {
   return `The deny rule ${rule.text} forbids it.`;
 }
 
-/** Explains why a list does not cover a call. */
 export function refusalOf(layer: Layer, view: CallView): string {
   const { call, kind, commandLine, protection } = view;
   if (protection) return protectedRefusal(view, protection);

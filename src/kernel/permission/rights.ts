@@ -60,16 +60,8 @@ export function rightsFrom(record: PermissionRecord): Rights {
 }
 
 /** The rules of mounts are not in it: they come again with the mounts. */
-export function recordOf({
-  own,
-  deny,
-  revoked,
-  above,
-  denyAbove,
-  fixed,
-  asks,
-  opened,
-}: Rights): PermissionRecord {
+export function recordOf(rights: Rights): PermissionRecord {
+  const { own, deny, revoked, above, denyAbove, fixed, asks, opened } = rights;
   return {
     allow: [own, ...above].map(textsOf),
     deny: textsOf(deny),

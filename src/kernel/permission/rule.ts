@@ -50,9 +50,8 @@ function toolRule(text: string, name: string): Rule & { kind: "tool" } {
 
 function deviceRule(text: string): Rule {
   const parts = segments(text);
-  if (!DEVICE.test(text) || parts.some((part) => part === "." || part === "..")) {
+  if (!DEVICE.test(text) || parts.some((part) => part === "." || part === ".."))
     throw malformed(text, 'a device path without "." and ".." parts and without a trailing slash');
-  }
   return { kind: "device", text, segments: parts, glob: /[*?]/.test(text) };
 }
 

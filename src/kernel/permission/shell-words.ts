@@ -82,7 +82,6 @@ const KEYWORDS: ReadonlyMap<string, { from: readonly (Group | null)[]; to: Group
   ["done", { from: ["do"], to: null }],
 ]);
 
-/** Assembles tokens into commands. */
 class Parser {
   readonly #lexer: Lexer;
   readonly #end: "close" | "end";
@@ -413,10 +412,8 @@ export function mayEvaluateCode(line: readonly SimpleCommand[]): boolean {
   const set = evaluating.filter(({ words: [first] }) => first && SETTERS.has(first.text));
   const names = set.flatMap(({ words: [, ...args] }) => args);
   // A variable may hold the name: `x=PS4; read $x < file`.
-  if (
-    names.some(({ text, form, dynamic }) => CODE_VARIABLE.test(text) || (dynamic && !STATIC_NAME.test(form)))
-  )
-    return true;
+  const isUnknown = ({ form, dynamic }: Word): boolean => dynamic && !STATIC_NAME.test(form);
+  if (names.some((word) => CODE_VARIABLE.test(word.text) || isUnknown(word))) return true;
   // An assignment is enough: bash evaluates its subscript, and the values of RANDOM, OPTIND and others.
   const evaluated = evaluating.flatMap(({ words }) => words.map(({ text }) => text));
   return [...assigned, ...evaluated].some((text) => CODE.test(text));
