@@ -10,7 +10,6 @@ import type { Process } from "../process/process.ts";
 import type { Io } from "../tiers/io.ts";
 import type { AppliedCompaction, AttachedImage, PID } from "../types.ts";
 
-/** What an interruption has cancelled. */
 export interface Interrupted {
   interrupted: "model" | "tools" | null;
   text_seen: boolean;
@@ -156,10 +155,7 @@ export class ChatControl {
       "Compact",
       { pid },
       compact,
-      ({ tokensBefore, tokensAfter }) => ({
-        tokens_before: tokensBefore,
-        tokens_after: tokensAfter,
-      }),
+      ({ tokensBefore, tokensAfter }) => ({ tokens_before: tokensBefore, tokens_after: tokensAfter }),
     );
   }
 

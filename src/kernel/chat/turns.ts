@@ -71,7 +71,6 @@ export class Turns {
     return true;
   }
 
-  /** Takes what the next step is to hold. */
   take(): InboxEntry[] {
     const { inboxes, table, showNewTools } = this.#parts;
     const proc = this.#proc;

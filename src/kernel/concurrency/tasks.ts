@@ -76,7 +76,6 @@ export class Task {
     return this.#live;
   }
 
-  /** It has ended, and its result was read. */
   get wasRead(): boolean {
     return this.#wasRead;
   }

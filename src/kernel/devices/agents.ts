@@ -287,8 +287,6 @@ const WITH_OFFSET = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\
 function timeOf(text: string, now: number): number {
   const ms = WITH_OFFSET.test(text.trim()) ? Date.parse(text.trim().replace(" ", "T")) : Number.NaN;
   if (!Number.isNaN(ms)) return ms;
-  throw new SyscallError(
-    "INVALID",
-    `Wake: at: expected a time with its offset, such as ${rfc(now + 3_600_000)} or 2027-01-05T09:00:00+01:00, got "${text}". Now it is ${rfc(now)}.`,
-  );
+  const message = `Wake: at: expected a time with its offset, such as ${rfc(now + 3_600_000)} or 2027-01-05T09:00:00+01:00, got "${text}". Now it is ${rfc(now)}.`;
+  throw new SyscallError("INVALID", message);
 }

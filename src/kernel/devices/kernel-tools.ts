@@ -108,10 +108,8 @@ function offered(proc: Process, name: string): SkillInfo {
   const { deferredSkills } = proc.spec.agent;
   const found = deferredSkills.find((candidate) => candidate.name === name);
   if (found) return found;
-  throw new SyscallError(
-    "NOT_FOUND",
-    `There is no skill ${JSON.stringify(name)} to load. Loadable: ${deferredSkills.map((one) => one.name).join(", ") || "none"}.`,
-  );
+  const message = `There is no skill ${JSON.stringify(name)} to load. Loadable: ${deferredSkills.map((one) => one.name).join(", ") || "none"}.`;
+  throw new SyscallError("NOT_FOUND", message);
 }
 
 /** Adds the kernel's tools and `/proc`, which are in every namespace. */
@@ -147,9 +145,7 @@ export function procDevice(source: ProcSource): Device {
   return {
     match: "prefix",
     factory(subpath, _flags, { process, project }) {
-      if (subpath === "/llm") {
-        return snapshotFile("llm", JSON.stringify({ queues: source.modelQueues() }));
-      }
+      if (subpath === "/llm") return snapshotFile("llm", JSON.stringify({ queues: source.modelQueues() }));
       const match = /^\/(\d+|self)\/(status|intent|context)$/.exec(subpath);
       const info = match ? source.info(match[1] === "self" ? process.pid : Number(match[1])) : undefined;
       // A run sees the processes of its project, in a sandbox those below it; a user's own command sees all.
@@ -158,10 +154,8 @@ export function procDevice(source: ProcSource): Device {
       while (reader && reader.sandbox !== "none" && above && above.pid !== reader.pid)
         above = above.ppid === 0 ? undefined : source.info(above.ppid);
       if (!match || !info || !above || !(process.operator || info.project === project.dir)) {
-        throw new SyscallError(
-          "NOT_FOUND",
-          `/proc${subpath} does not exist. Expected /proc/{pid}/status, intent or context of a live process ("self" for your own), or /proc/llm.`,
-        );
+        const message = `/proc${subpath} does not exist. Expected /proc/{pid}/status, intent or context of a live process ("self" for your own), or /proc/llm.`;
+        throw new SyscallError("NOT_FOUND", message);
       }
       const file = match[2] ?? "";
       return snapshotFile(subpath.slice(1), contentOf(file, info, source));

@@ -19,7 +19,6 @@ export const plan: KernelTool = {
   },
 };
 
-/** Formats the plan of a call's input. */
 export function planText(input: Record<string, unknown>): string {
   const steps = Array.isArray(input.steps) ? input.steps.map(String) : [];
   return steps.map((step, index) => `${index + 1}. ${step}`).join("\n");

@@ -34,10 +34,7 @@ export function inputOf(required: readonly string[], properties: Record<string, 
 
 /** `lookup` finds the process that opened the file, by its UUID. */
 export function toolDevice(tool: KernelTool, lookup: (uuid: string) => Process): Device {
-  return {
-    tools: [tool.tool],
-    factory: (_subpath, _flags, context) => toolFile(tool, lookup, context),
-  };
+  return { tools: [tool.tool], factory: (_subpath, _flags, context) => toolFile(tool, lookup, context) };
 }
 
 /** One operation per file: write the input, read the result. */

@@ -64,10 +64,8 @@ async function load({ proc, input, signal }: KernelCall, tools: DeferredTools): 
     return `You have already: ${namesOf(shown)}.`;
   const names = deferred.slice(0, MAX_NAMES);
   const more = deferred.length > names.length ? `, and ${deferred.length - names.length} more` : "";
-  throw new SyscallError(
-    "NOT_FOUND",
-    `No tool to load fits ${JSON.stringify(query)}. Name tools, or use other words. There are: ${namesOf(names) || "none"}${more}.${failed.map((why) => ` ${why}`).join("")}`,
-  );
+  const message = `No tool to load fits ${JSON.stringify(query)}. Name tools, or use other words. There are: ${namesOf(names) || "none"}${more}.${failed.map((why) => ` ${why}`).join("")}`;
+  throw new SyscallError("NOT_FOUND", message);
 }
 
 function namesOf(tools: readonly ProcessTool[]): string {

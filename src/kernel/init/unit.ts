@@ -14,7 +14,6 @@ import type { ExitStatus, MountRequest, PID, SpawnOpts } from "../types.ts";
 
 export type InitParts = Agents & { supervisors: Lazy<SupervisorManager> };
 
-/** Maximum time for a unit to start. */
 const START_MS = 60_000;
 /** A required unit has not started if a child of it ends within this time. */
 const SETTLE_MS = 200;
@@ -120,9 +119,8 @@ export class InitUnit {
     await orAborted(withTimeout(this.#parts.clock, SETTLE_MS, proc.done), signal);
     const failed = await this.#failedChild(proc, signal);
     signal.throwIfAborted();
-    if (failed) {
+    if (failed)
       throw new SyscallError("UNAVAILABLE", `${failed.id} ended as it started: ${wordsOf(failed.exit)}`);
-    }
     if (proc.exit && proc.exit.code !== 0) throw new SyscallError("UNAVAILABLE", wordsOf(proc.exit));
   }
 
@@ -146,9 +144,8 @@ export class InitUnit {
     try {
       await stopping;
     } catch (thrown) {
-      if (!(thrown instanceof SyscallError) || (thrown.code !== "CLOSED" && thrown.code !== "NOT_FOUND")) {
+      if (!(thrown instanceof SyscallError) || (thrown.code !== "CLOSED" && thrown.code !== "NOT_FOUND"))
         throw thrown;
-      }
       await proc.done;
     }
   }

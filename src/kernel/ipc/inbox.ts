@@ -22,7 +22,6 @@ const DELIVERY_BYTES = 64 * 1024;
 const MAX_READERS = 64;
 
 export type MessageEntry = Extract<InboxEntry, { kind: "message" }>;
-/** A message of the user. */
 export type InputEntry = Extract<InboxEntry, { kind: "input" }>;
 
 interface Reader {
@@ -47,7 +46,6 @@ export class Inbox {
   /** Entries that are being written to disk, each with its end. */
   readonly #arrivals = new Map<InboxDraft, Promise<void>>();
   readonly #readers = new Set<Reader>();
-  /** Called at the next entry. */
   #onArrival: (() => void) | undefined;
   #closed: SyscallError | undefined;
 
@@ -110,8 +108,10 @@ export class Inbox {
    * none of this number.
    */
   async takeBack(seq: number): Promise<InputEntry> {
+    const pid = this.#pid;
     const entry = this.inputs.find((one) => one.seq === seq);
-    if (!entry) throw noneToTakeBack(seq, this.#pid);
+    const none = `No message ${seq} waits for process ${pid}: its model has read it, or it was taken back.`;
+    if (!entry) throw new SyscallError("NOT_FOUND", none, { pid });
     await this.#withdraw(entry);
     return entry;
   }
@@ -182,7 +182,6 @@ export class Inbox {
     });
   }
 
-  /** Whether every entry so far was delivered. */
   get isEmpty(): boolean {
     return this.#queue.length === 0;
   }
@@ -284,7 +283,6 @@ export function requireSame({ seq, digest }: KeyedMessage, now: string | undefin
   );
 }
 
-/** A message of the user, as clients see it. */
 export function asUserMessage({ seq, text, when }: InputEntry): UserMessage {
   return { seq, text, when: when ?? "next_step" };
 }
@@ -296,31 +294,21 @@ export function asUserMessage({ seq, text, when }: InputEntry): UserMessage {
 export function requireSpace(draft: InboxDraft, held: readonly InboxDraft[], pid: number): void {
   const isInput = draft.kind === "input";
   const most = isInput ? INPUT_BYTES : ENTRY_BYTES;
-  if (sizeOf(draft) > most) throw tooLong(sizeOf(draft), most);
+  if (sizeOf(draft) > most) {
+    const text = `Expected a text of at most ${most} bytes, this one has ${sizeOf(draft)}. Write it to a file and send the path.`;
+    throw new SyscallError("INVALID", text);
+  }
   // A unit limits its events itself, and its end must not be lost.
   if (draft.kind === "unit") return;
   const others = held.filter(({ kind }) => kind !== "input" && kind !== "unit");
   if (isInput && held.length - others.length >= MAX_INPUTS) {
-    throw new SyscallError(
-      "EXHAUSTED",
-      `${MAX_INPUTS} messages already wait for process ${pid}. Send more when it has read some.`,
-      { pid, retryable: true },
-    );
+    const message = `${MAX_INPUTS} messages already wait for process ${pid}. Send more when it has read some.`;
+    throw new SyscallError("EXHAUSTED", message, { pid, retryable: true });
   }
   const bytes = others.reduce((sum, entry) => sum + sizeOf(entry), 0);
   if (isInput || (held.length < MAX_ENTRIES && bytes + sizeOf(draft) <= MAX_BYTES)) return;
-  throw new SyscallError(
-    "EXHAUSTED",
-    `The inbox of process ${pid} is full: it holds ${held.length} entries of ${bytes} bytes together, and the limits are ${MAX_ENTRIES} entries and ${MAX_BYTES} bytes. Try again when it has read some.`,
-    { pid, retryable: true },
-  );
-}
-
-function tooLong(bytes: number, most: number): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    `Expected a text of at most ${most} bytes, this one has ${bytes}. Write it to a file and send the path.`,
-  );
+  const message = `The inbox of process ${pid} is full: it holds ${held.length} entries of ${bytes} bytes together, and the limits are ${MAX_ENTRIES} entries and ${MAX_BYTES} bytes. Try again when it has read some.`;
+  throw new SyscallError("EXHAUSTED", message, { pid, retryable: true });
 }
 
 /** Returns the first entries that are delivered together: at least one. */
@@ -335,14 +323,6 @@ function firstDelivery<T extends InboxEntry>(entries: readonly T[]): T[] {
 
 function isFollowUp(entry: InboxEntry): boolean {
   return entry.kind === "input" && entry.when === "after_answer";
-}
-
-function noneToTakeBack(seq: number, pid: number): SyscallError {
-  return new SyscallError(
-    "NOT_FOUND",
-    `No message ${seq} waits for process ${pid}: its model has read it, or it was taken back.`,
-    { pid },
-  );
 }
 
 function sizeOf(entry: InboxDraft): number {

@@ -21,15 +21,12 @@ export class Inboxes implements ResourceHolder {
     // A process that is being suspended reads it after a resume.
     const ending = proc.stopped && proc.stopped.reason !== "suspended";
     if (proc.state !== "running" || ending) {
-      throw new SyscallError(
-        "CLOSED",
-        `Process ${proc.pid} has ended or is ending: it receives no more messages.`,
-      );
+      const message = `Process ${proc.pid} has ended or is ending: it receives no more messages.`;
+      throw new SyscallError("CLOSED", message);
     }
     return this.of(proc).put(draft);
   }
 
-  /** Takes the entries for a new step. */
   take(proc: Process, turnOver: boolean): InboxEntry[] {
     return this.#inboxes.get(proc)?.take(turnOver) ?? [];
   }

@@ -25,21 +25,21 @@ export class Pipe {
 
   constructor(name: string) {
     this.#name = name;
+    const refuse = async (end: "reading" | "writing"): Promise<never> => {
+      throw new SyscallError("PERMISSION", `${name}: this is the ${end} end.`);
+    };
+    const stat = async (): Promise<FileStat> => this.#stat();
     this.writer = {
       write: (data, signal) => this.#write(data, signal),
-      read: async () => {
-        throw new SyscallError("PERMISSION", `${name}: this is the writing end.`);
-      },
+      read: () => refuse("writing"),
       close: async () => this.#close("writer"),
-      stat: async () => this.#stat(),
+      stat,
     };
     this.reader = {
-      write: async () => {
-        throw new SyscallError("PERMISSION", `${name}: this is the reading end.`);
-      },
+      write: () => refuse("reading"),
       read: (max, signal) => this.#read(max, signal),
       close: async () => this.#close("reader"),
-      stat: async () => this.#stat(),
+      stat,
     };
   }
 
@@ -56,7 +56,9 @@ export class Pipe {
         await this.#untilChange(signal);
       }
     } catch (thrown) {
-      throw this.#partialWrite(thrown, written, bytes.length);
+      if (!(thrown instanceof SyscallError)) throw thrown;
+      const message = `${this.#name}: ${written} of ${bytes.length} bytes were written: ${thrown.message}`;
+      throw new SyscallError(thrown.code, message, { cause: thrown });
     }
   }
 
@@ -112,17 +114,7 @@ export class Pipe {
     for (const resolve of this.#waiting) resolve();
   }
 
-  async #stat(): Promise<FileStat> {
+  #stat(): FileStat {
     return { name: this.#name, size: this.#bytes.length, isDevice: false, devicePath: this.#name };
-  }
-
-  /** Adds to the error how many bytes were written before it. */
-  #partialWrite(thrown: unknown, written: number, size: number): unknown {
-    if (!(thrown instanceof SyscallError)) return thrown;
-    return new SyscallError(
-      thrown.code,
-      `${this.#name}: ${written} of ${size} bytes were written: ${thrown.message}`,
-      { cause: thrown },
-    );
   }
 }

@@ -1,13 +1,7 @@
 /** The context that a plugin gets to open a mount. */
 
 import { join } from "node:path";
-import {
-  type Child,
-  type ExecRequest,
-  type OpenContext,
-  type Services,
-  SyscallError,
-} from "../../plugin/index.ts";
+import { type Child, type ExecRequest, type OpenContext, SyscallError } from "../../plugin/index.ts";
 import { pluginStore } from "../files/open-context.ts";
 import type { Core } from "../tiers/core.ts";
 import type { MountOpener, ProjectHandle } from "../types.ts";
@@ -78,22 +72,11 @@ export function mountContext(parts: Core, opening: Opening): OpenContext {
     },
     // Its URL is checked for each process that uses it.
     connect: async () => null,
-    ...services(parts, opening, log),
+    ...(opener.needs.includes("exec") && { exec: (request) => exec(parts, opening, request) }),
+    ...(opener.needs.includes("store") && {
+      store: pluginStore(opener, { project, user: parts.userDataDir }, (text) => log("warn", text)),
+    }),
   };
-}
-
-function services(
-  parts: Core,
-  opening: Opening,
-  log: (level: "warn", text: string) => void,
-): Partial<Services> {
-  const { opener, project } = opening;
-  const offered: Partial<Services> = {};
-  if (opener.needs.includes("exec")) offered.exec = (request) => exec(parts, opening, request);
-  if (opener.needs.includes("store")) {
-    offered.store = pluginStore(opener, { project, user: parts.userDataDir }, (text) => log("warn", text));
-  }
-  return offered;
 }
 
 /** Starts a program. Its output is not written to disk, because only the plugin reads it. */

@@ -58,9 +58,7 @@ interface SourceSpec {
   timeoutMs: number;
 }
 
-/** Receives the changes of a mount source. */
 export interface SourceEvents {
-  /** Called when the list of devices has changed. */
   changed(source: MountSource): void;
   /** Called when it could not be opened the first time. */
   failed(source: MountSource, why: SyscallError): void;
@@ -68,7 +66,6 @@ export interface SourceEvents {
   inbox(source: MountSource, text: string): Promise<void>;
 }
 
-/** Maximum time of a plugin's `unmount`. */
 const UNMOUNT_MS = 5_000;
 /** After more restarts than this, it is started again only for a new user. */
 const RESTARTS = { intensity: 3, periodMs: 60_000 };
@@ -88,7 +85,6 @@ interface MountAttempt {
 export class MountSource {
   /** Identifies what is opened: equal requests share a source. */
   readonly key: string;
-  /** Where it is mounted. */
   readonly points = new Set<MountPoint>();
   /** Closes it, while it is kept without a mount point. */
   closing: Timer | undefined;
@@ -171,9 +167,8 @@ export class MountSource {
       if (this.#givenUp) this.#scheduleRestart(this.#givenUp);
       if (this.#down) throw this.#down;
       const device = this.#devices[at];
-      if (!device) {
+      if (!device)
         throw new SyscallError("NOT_FOUND", `${this.label} no longer has ${at || "a root device"}.`);
-      }
       if (this.address !== undefined) await context.connect(this.address);
       return device.factory(subpath, flags, context);
     };
@@ -280,7 +275,6 @@ export class MountSource {
     }
   }
 
-  /** Ends an attempt, once. */
   #end(attempt: MountAttempt): Promise<void> {
     attempt.ending ??= this.#endOnce(attempt);
     return attempt.ending;
@@ -299,10 +293,8 @@ export class MountSource {
     const unmounted = this.#guarded(() => mounted.unmount());
     if (await withTimeout(this.#parts.clock, UNMOUNT_MS, unmounted)) return;
     const { plugin } = this.#spec.opener;
-    throw new SyscallError(
-      "TIMEOUT",
-      `${this.label}: plugin ${plugin} did not unmount it within ${UNMOUNT_MS} ms.`,
-    );
+    const message = `${this.label}: plugin ${plugin} did not unmount it within ${UNMOUNT_MS} ms.`;
+    throw new SyscallError("TIMEOUT", message);
   }
 
   #context({ uuid }: MountAttempt, signal: AbortSignal): OpenContext {

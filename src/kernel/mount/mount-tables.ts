@@ -23,7 +23,6 @@ export interface MountScope {
   confine?: Confine;
 }
 
-/** Identifies a scope. */
 export interface ScopeRef extends Pick<MountScope, "of"> {
   project: Pick<ProjectHandle, "id">;
 }
@@ -52,14 +51,9 @@ export class MountTables {
   }
 
   of(proc: Process): MountTable {
-    const table = this.#ofProcess.get(proc) ?? {
-      proc,
-      devices: () => proc.spec.namespace.own,
-      points: new Map(),
-      processes: () => [proc],
-    };
-    this.#ofProcess.set(proc, table);
-    return table;
+    return this.#ofProcess.getOrInsertComputed(proc, () => {
+      return { proc, devices: () => proc.spec.namespace.own, points: new Map(), processes: () => [proc] };
+    });
   }
 
   find(proc: Process): MountTable | undefined {
@@ -67,19 +61,12 @@ export class MountTables {
   }
 
   scope(scope: ScopeRef): MountTable {
-    const key = scopeKey(scope);
-    const known = this.#ofScope.get(key);
-    if (known) return known;
-    const devices = new DeviceRegistry();
-    const table: MountTable = {
-      isShared: true,
-      devices: () => devices,
-      points: new Map(),
-      processes: () =>
-        this.#processes.all().filter(({ spec }) => key === USER || spec.opts.project.id === key),
-    };
-    this.#ofScope.set(key, table);
-    return table;
+    return this.#ofScope.getOrInsertComputed(scopeKey(scope), (key) => {
+      const devices = new DeviceRegistry();
+      const isSeenBy = ({ spec }: Process): boolean => key === USER || spec.opts.project.id === key;
+      const processes = (): Process[] => this.#processes.all().filter(isSeenBy);
+      return { isShared: true, devices: () => devices, points: new Map(), processes };
+    });
   }
 
   /** The tables that the processes of a project share, the nearest first. */
@@ -87,7 +74,6 @@ export class MountTables {
     return (["project", "user"] as const).map((of) => this.scope({ of, project }));
   }
 
-  /** Removes the table of a process without mounts. */
   forgetEmpty(proc: Process): void {
     if (this.#ofProcess.get(proc)?.points.size === 0) this.#ofProcess.delete(proc);
   }
@@ -102,18 +88,14 @@ export function pointAt(table: MountTable | undefined, path: string): MountPoint
   const point = table?.points.get(path);
   if (point) return point;
   const there = [...(table?.points.keys() ?? [])];
-  throw new SyscallError(
-    "NOT_FOUND",
-    `Nothing is mounted at ${path.slice(0, 200)}. Mounted: ${there.join(", ") || "nothing"}.`,
-  );
+  const message = `Nothing is mounted at ${path.slice(0, 200)}. Mounted: ${there.join(", ") || "nothing"}.`;
+  throw new SyscallError("NOT_FOUND", message);
 }
 
 /** Removes every device at or below the path. */
 export function removeDevices(registry: DeviceRegistry, path: string): void {
-  const there = registry
-    .entries()
-    .filter((entry) => entry.path === path || entry.path.startsWith(`${path}/`));
-  for (const entry of there) registry.unregister(entry.path);
+  const isThere = (entry: DeviceEntry): boolean => `${entry.path}/`.startsWith(`${path}/`);
+  for (const entry of registry.entries().filter(isThere)) registry.unregister(entry.path);
 }
 
 export function mountInfos(table: MountTable | undefined): MountInfo[] {
@@ -133,10 +115,8 @@ const HASH_CHARS = 8;
 /** Fails with INVALID for a type or name that can't be part of a path and of a tool's name. */
 export function checkRequest({ type, name }: Pick<MountRequest, "type" | "name">): void {
   if (TYPE.test(type) && NAME.test(name) && !name.includes("__") && !/^\.+$/.test(name)) return;
-  throw new SyscallError(
-    "INVALID",
-    `Mount ${JSON.stringify(`${type} ${name}`).slice(0, 200)}: expected a type of letters and digits, and a name of at most 64 letters, digits, ".", "_" and "-", without "__".`,
-  );
+  const message = `Mount ${JSON.stringify(`${type} ${name}`).slice(0, 200)}: expected a type of letters and digits, and a name of at most 64 letters, digits, ".", "_" and "-", without "__".`;
+  throw new SyscallError("INVALID", message);
 }
 
 /** Returns `/mnt/<type>/{pid}-{name}`; for a shared mount, `/mnt/<type>/<name>`. */
@@ -144,7 +124,6 @@ export function mountPath({ type, name }: Pick<MountRequest, "type" | "name">, p
   return `/mnt/${type}/${pid === undefined ? name : `${pid}-${name}`}`;
 }
 
-/** Returns the prefix of its tools' names. */
 export function toolPrefix({ type, name }: Pick<MountRequest, "type" | "name">): string {
   return `${type}__${name.replaceAll(".", "_")}__`;
 }
@@ -173,11 +152,8 @@ export function devicesAt(
     const tools = defer ? named.map((tool) => ({ ...tool, defer })) : named;
     const shown: Device = { match: device.match, tools, factory: source.factory(subpath) };
     try {
-      if (subpath !== "" && !subpath.startsWith("/"))
-        throw new SyscallError(
-          "INVALID",
-          `Device ${JSON.stringify(subpath)}: expected "" or a path that begins with "/".`,
-        );
+      const message = `Device ${JSON.stringify(subpath)}: expected "" or a path that begins with "/".`;
+      if (!/^(?:\/|$)/.test(subpath)) throw new SyscallError("INVALID", message);
       table.register({ path: path + subpath, device: shown, plugin, layer: "mount", needs, config });
     } catch (thrown) {
       if (!(thrown instanceof SyscallError)) throw thrown;
@@ -216,7 +192,6 @@ interface MountSourcesEvents extends Omit<SourceEvents, "failed"> {
   warn(thrown: unknown): void;
 }
 
-/** Default time limit of a mount. */
 const MOUNT_MS = 5_000;
 /** Maximum sources that are kept open without a user. */
 const MAX_UNUSED = 16;
@@ -379,7 +354,6 @@ export class MountVisibility {
     this.#notifySeers(point, before);
   }
 
-  /** Grants a process the right to its own mount. */
   #grantAccess(proc: Process, request: MountRequest, path: string): void {
     this.#parts.table.setPermissions(proc, proc.permissions.withMount(path, mountRules(request, path)));
   }
@@ -409,7 +383,6 @@ export class MountVisibility {
   }
 }
 
-/** Formats the notification for the model. */
 function news(fresh: readonly string[], deferred: readonly string[], gone: readonly string[]): string {
   const parts: string[] = [];
   if (fresh.length > 0) parts.push(`New tools: ${fresh.join(", ")}.`);

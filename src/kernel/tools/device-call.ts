@@ -128,7 +128,6 @@ export async function exchange<T>(
   }
 }
 
-/** How a call ended that failed with this error. */
 export function stateOf({ code }: SyscallError): CallState {
   if (code === "PERMISSION") return "denied";
   return code === "CANCELLED" ? "cancelled" : "failed";
@@ -141,9 +140,8 @@ export function devicePath(target: ProcessTool, call: ToolCall): string {
   if (subject !== undefined && isOfProc(subject)) return subject;
   if (path === undefined) return target.entry.path;
   const part = call.input[path];
-  if (typeof part !== "string" || part === "") {
+  if (typeof part !== "string" || part === "")
     throw new SyscallError("INVALID", `${call.name}: expected a non-empty text in "${path}".`);
-  }
   return `${target.entry.path}/${part.replace(/^\/+/, "")}`;
 }
 
@@ -183,19 +181,15 @@ const compiled = new WeakMap<ToolDef, z.ZodType | null>();
 /** Checks a call's input against its tool's schema. Fails with INVALID, which lists the wrong fields. */
 export function checkToolInput(tool: ToolDef, call: ToolCall): void {
   if (call.invalid) {
-    throw new SyscallError(
-      "INVALID",
-      `${tool.name}: the arguments are not a JSON object (${call.invalid.reason}). Send the call again with valid JSON. What came: ${call.invalid.text.slice(0, 500)}`,
-    );
+    const message = `${tool.name}: the arguments are not a JSON object (${call.invalid.reason}). Send the call again with valid JSON. What came: ${call.invalid.text.slice(0, 500)}`;
+    throw new SyscallError("INVALID", message);
   }
   const schema = schemaOf(tool);
   if (schema === null) return;
   const parsed = schema.safeParse(call.input);
   if (parsed.success) return;
-  throw new SyscallError(
-    "INVALID",
-    `${tool.name}: the input does not fit the tool's schema. ${issueText(parsed.error, "input")}.`,
-  );
+  const message = `${tool.name}: the input does not fit the tool's schema. ${issueText(parsed.error, "input")}.`;
+  throw new SyscallError("INVALID", message);
 }
 
 /** Whether the tool's schema can be checked at all. */

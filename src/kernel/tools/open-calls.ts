@@ -53,7 +53,6 @@ export class Drain {
   readonly #clock: Clock;
   /** A call that only waits can wait again after a resume: the drain does not wait for it. */
   readonly #waiting: WaitingCalls;
-  /** Running tool calls. */
   readonly #calls = new Map<Process, Set<string>>();
   /** Processes that wait to be suspended. */
   readonly #idle = new Set<Process>();

@@ -1,6 +1,7 @@
-/** The hooks of plugins that a process has, and the parts of its prompt that they give. */
+/** The hooks of plugins that a process has: the parts of its prompt, and what they say about changed files. */
 
 import { orAborted, withDeadline } from "../../lib/clock.ts";
+import { messageOf } from "../../lib/error-detail.ts";
 import { type OpenContext, type PromptPart, SyscallError } from "../../plugin/index.ts";
 import type { DeviceEntry } from "../../vfs/namespace.ts";
 import { namedError } from "../errors/kernel-errors.ts";
@@ -31,16 +32,8 @@ export function hookContext(proc: Process, source: HookSource, make: MakeContext
   const factory = (): never => {
     throw new SyscallError("INTERNAL", "A hook of a plugin was opened.");
   };
-  const entry = {
-    path: `hook of ${plugin}`,
-    device: { factory },
-    plugin,
-    isStock,
-    layer,
-    needs,
-    secrets,
-    config,
-  };
+  const of = { plugin, isStock, layer, needs, secrets, config };
+  const entry = { ...of, path: `hook of ${plugin}`, device: { factory } };
   return make(proc, entry, { kind: "kernel" }, noAccess);
 }
 
@@ -97,4 +90,31 @@ function checked(proc: Process, plugin: string, { title, text }: PromptPart): As
 
 function leftOut(source: HookSource | undefined, { message }: SyscallError): string {
   return `The part of the plugin ${source?.plugin} in the prompt is left out: ${message.replace(/\.$/, "")}.`;
+}
+
+const CHANGES_MS = 5_000;
+const MAX_NEWS = 8_192;
+
+/**
+ * Notifies plugins of the files that a step has changed, all at the same time, and gives the model their texts. What
+ * fails or is late is logged: the changes were made.
+ */
+export async function notifyOfChanges(proc: Process, makeContext: MakeContext): Promise<void> {
+  const files = [...proc.run.filesChanged];
+  proc.run.filesChanged.clear();
+  if (files.length === 0 || proc.stopped || proc.work.interrupted) return;
+  await Promise.all(
+    hooksOf(proc, "filesChanged").map(async (source) => {
+      const context = hookContext(proc, source, makeContext);
+      const late = `filesChanged took more than ${CHANGES_MS} ms`;
+      try {
+        const text = await withDeadline(proc.clock, proc.work.signal, CHANGES_MS, late, (signal) =>
+          orAborted(Promise.resolve(source.filesChanged?.(files, context, signal) ?? null), signal),
+        );
+        if (text) await context.inbox(text.slice(0, MAX_NEWS));
+      } catch (thrown) {
+        context.log("info", messageOf(thrown));
+      }
+    }),
+  );
 }

@@ -89,7 +89,6 @@ export class ProgramToolCalls {
     return this.#open.size > 0;
   }
 
-  /** The text and reasoning of the current turn. */
   get turnText(): { text: string; reasoning: string } {
     return { text: this.#text, reasoning: this.#reasoning };
   }
@@ -101,9 +100,8 @@ export class ProgramToolCalls {
 
   async call(name: string, input: Record<string, unknown>): Promise<ToolOutcome> {
     this.#requireOpen();
-    if (this.#open.size >= MAX_OPEN) {
+    if (this.#open.size >= MAX_OPEN)
       throw new SyscallError("EXHAUSTED", `${MAX_OPEN} tool calls are open. Wait for some of them first.`);
-    }
     const group = groupOf(toolNamed(this.#proc, name));
     const made = this.#order.run(group, () => this.#run(name, input));
     this.#open.add(made);

@@ -37,7 +37,7 @@ export async function runToolCalls(
   try {
     const records = await runInOrder(parts, proc, calls, settled, step);
     if (proc.run.filesChanged.size > 0)
-      await (await import("./changed-files.ts")).notifyOfChanges(proc, parts.makeContext);
+      await (await import("./plugin-hooks.ts")).notifyOfChanges(proc, parts.makeContext);
     return records;
   } finally {
     if (step.mayHaveChangedFiles) parts.changes.settle(proc);

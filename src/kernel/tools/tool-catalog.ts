@@ -14,7 +14,6 @@ import type { ProcessTool, StartingMount } from "../process/process-spec.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import type { AgentInfo } from "../types.ts";
 
-/** The tools that a process may use. */
 export function usableTools({ spec, permissions }: Process): Map<string, ProcessTool> {
   const { namespace, agent, budget } = spec;
   const names = permissions.shownNames();
@@ -33,10 +32,9 @@ export function maySearchTools(proc: Process): boolean {
 /** The usable tools that the model may see: message tools and Plan only if they are useful, as each request carries all. */
 function visibleTools(proc: Process, usable = usableTools(proc)): ProcessTool[] {
   const hasPlan = offersPlan(proc.spec.agent, proc.permissions);
-  return [...usable.values()].filter(
-    ({ entry }) =>
-      (proc.toolset.messaging || !isMessageTool(entry.path)) && (hasPlan || !isPlanTool(entry.path)),
-  );
+  const isUseful = (path: string): boolean =>
+    (proc.toolset.messaging || !isMessageTool(path)) && (hasPlan || !isPlanTool(path));
+  return [...usable.values()].filter(({ entry }) => isUseful(entry.path));
 }
 
 /**
@@ -47,7 +45,9 @@ export function showTools(proc: Process, loaded: ReadonlySet<string> = NONE): vo
   const usable = usableTools(proc);
   const visible = visibleTools(proc, usable).filter(({ tool }) => !proc.toolset.shown.has(tool.name));
   const search = usable.get(TOOL_SEARCH.tool.name);
-  const deferred = new Set(search === undefined ? [] : toDefer(proc, visible, loaded));
+  const limit = proc.spec.opts.limits.tools_shown;
+  const already = { shown: proc.toolset.shown.size, loaded };
+  const deferred = new Set(search === undefined ? [] : deferredAmong(visible, limit, already));
   const later = [...proc.toolset.starting].flatMap(([prefix, one]) => (one.isPromised ? [] : [`${prefix}*`]));
   const shown = visible.flatMap((named): ProcessTool[] => {
     if (named.entry.path !== TOOL_SEARCH.path) return deferred.has(named) ? [] : [named];
@@ -56,17 +56,6 @@ export function showTools(proc: Process, loaded: ReadonlySet<string> = NONE): vo
     return [{ tool: searchTool([...later, ...names]), entry: named.entry }];
   });
   if (shown.length > 0) proc.toolset.show(shown);
-}
-
-function toDefer(
-  proc: Process,
-  candidates: readonly ProcessTool[],
-  loaded: ReadonlySet<string>,
-): ProcessTool[] {
-  return deferredAmong(candidates, proc.spec.opts.limits.tools_shown, {
-    shown: proc.toolset.shown.size,
-    loaded,
-  });
 }
 
 /**
@@ -91,10 +80,11 @@ export async function awaitMounts(
   isWanted: (prefix: string, mount: StartingMount) => boolean,
 ): Promise<string[]> {
   const wanted = [...toolset.starting].filter(([prefix, mount]) => isWanted(prefix, mount));
-  const failed = await Promise.all(
-    wanted.map(async ([prefix, { ended }]) => ({ prefix, error: await ended })),
-  );
-  return failed.flatMap(({ prefix, error }) => (error ? [`${prefix}*: ${error.message}`] : []));
+  const failed = wanted.map(async ([prefix, { ended }]) => {
+    const error = await ended;
+    return error ? [`${prefix}*: ${error.message}`] : [];
+  });
+  return (await Promise.all(failed)).flat();
 }
 
 /** The tools that the model can load with ToolSearch. */
@@ -168,12 +158,9 @@ export function writeMeta(proc: Process, contexts: Conversations): void {
 
 /** A tool as the model gets it. Made once per tool, because each process holds the tools of its requests. */
 export function toolForModel(tool: ToolDef): LLMTool {
-  const known = modelTools.get(tool);
-  if (known) return known;
-  const { name, description, input } = tool;
-  const made = { name, description, input: modelSchema(input) };
-  modelTools.set(tool, made);
-  return made;
+  return modelTools.getOrInsertComputed(tool, ({ name, description, input }) => {
+    return { name, description, input: modelSchema(input) };
+  });
 }
 
 const modelTools = new WeakMap<ToolDef, LLMTool>();
