@@ -23,9 +23,17 @@ const MAX_DEPTH = 100;
  */
 export function parseCommandLine(line: string): SimpleCommand[] | null {
   if (line.length > MAX_LINE || hasControl(line)) return null;
+  let depth = 0;
+  /** Parses a list of commands up to this token: the line, or a substitution in it. */
+  const parse: Substitute = (lexer, end) => {
+    if (depth++ > MAX_DEPTH) throw new NotUnderstood();
+    const commands = new Parser(lexer, end).parse();
+    lexer.finish();
+    depth--;
+    return commands;
+  };
   try {
-    const commands = parse(new Lexer(line, substituteAt(0)), "end", 0);
-    return commands.flatMap(withInner);
+    return parse(new Lexer(line, parse), "end").flatMap(withInner);
   } catch (thrown) {
     if (thrown instanceof NotUnderstood) return null;
     throw thrown;
@@ -41,24 +49,11 @@ function hasControl(line: string): boolean {
   return false;
 }
 
-/** Parses a list of commands up to this token. */
-function parse(lexer: Lexer, end: "close" | "end", depth: number): SimpleCommand[] {
-  if (depth > MAX_DEPTH) throw new NotUnderstood();
-  const commands = new Parser(lexer, end).parse();
-  lexer.finish();
-  return commands;
-}
-
 /** The command, and behind it those of its substitutions. */
 function withInner(command: SimpleCommand): SimpleCommand[] {
   const words = [...command.words, ...command.assigned, ...command.files.map(({ word }) => word)];
   const inner = words.flatMap(({ runs = [] }) => runs.flat().flatMap(withInner));
   return [command, ...inner.map((part) => ({ ...part, inner: part.inner + 1 }))];
-}
-
-/** The parser of a substitution: a line in a line, down to a depth. */
-function substituteAt(depth: number): Substitute {
-  return (lexer, end) => parse(lexer, end, depth + 1);
 }
 
 /** Words of compound commands that are not supported, where a command's name is expected. */

@@ -235,6 +235,9 @@ describe("a line that could hide a command is refused", () => {
     "git \u001b[2K log",
     `git ${"x".repeat(100_001)}`,
     `${"(".repeat(200)}git${")".repeat(200)}`,
+    // The parser takes seconds for thousands of substitutions in each other, and then all of the stack.
+    `git ${"$(git ".repeat(200)}${")".repeat(200)}`,
+    `git ${"$(git ".repeat(14_000)}${")".repeat(14_000)}`,
   ];
   for (const line of lines) {
     test(JSON.stringify(line.slice(0, 60)), () => expect(shown(line)).toBeNull());
