@@ -4,6 +4,7 @@ import { type FileHandle, mkdir, open } from "node:fs/promises";
 import { dirname } from "node:path";
 import { messageOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
+import { settles } from "./signal.ts";
 
 export interface OutputLimits {
   /** Maximum bytes in memory: the last ones. */
@@ -153,9 +154,7 @@ export class Output {
     const outputBytes = this.#ring.end;
     if (!this.#spilling) return { outputBytes, droppedBytes: 0 };
     const droppedBytes = outputBytes - this.#onDisk;
-    return this.#onDisk > 0
-      ? { outputFile: this.#path, outputBytes, droppedBytes }
-      : { outputBytes, droppedBytes };
+    return { ...(this.#onDisk > 0 && { outputFile: this.#path }), outputBytes, droppedBytes };
   }
 
   #take(fd: 1 | 2, data: Uint8Array): void {
@@ -194,12 +193,9 @@ export class Output {
   }
 
   async #waitForReader(): Promise<void> {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    await new Promise<void>((resolve) => {
-      this.#onReaderProgress.push(resolve);
-      timer = setTimeout(() => this.#dropReader(), this.#limits.readerMs);
-    });
-    clearTimeout(timer);
+    const progress = Promise.withResolvers<void>();
+    this.#onReaderProgress.push(progress.resolve);
+    if (!(await settles(progress.promise, this.#limits.readerMs))) this.#dropReader();
   }
 
   #dropReader(): void {
@@ -305,17 +301,12 @@ const MAX_UNWRITTEN = 4 * 1024 * 1024;
 const MAX_RUNS = 100_000;
 
 async function readBack(path: string, from: number, length: number): Promise<Uint8Array> {
-  let data: Uint8Array;
-  try {
-    data = await Bun.file(path)
-      .slice(from, from + length)
-      .bytes();
-  } catch (cause) {
+  const part = Bun.file(path).slice(from, from + length);
+  const data = await part.bytes().catch((cause: unknown) => {
     throw fault("cannot be read back", path, cause);
-  }
-  if (data.length === 0)
-    throw fault("cannot be read back", path, new Error("it is shorter than what was written"));
-  return data;
+  });
+  if (data.length > 0) return data;
+  throw fault("cannot be read back", path, new Error("it is shorter than what was written"));
 }
 
 function fault(what: string, path: string, cause: unknown): SyscallError {

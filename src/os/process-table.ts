@@ -73,9 +73,7 @@ function withDescendants(found: Process[], all: Iterable<Process>): Process[] {
 }
 
 export const linuxTable: ProcessTable = {
-  async find(pid) {
-    return readStat(pid);
-  },
+  find: async (pid) => readStat(pid),
   members(traces) {
     return new Promise((resolve, reject) => {
       requests.push({ traces, resolve, reject });
@@ -314,25 +312,15 @@ function isMember(row: Row, trace: Trace, leader: Process | undefined): boolean 
 
 function parse(output: string): Row[] {
   return output.split("\n").flatMap((line) => {
-    const match = /^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\S+)\s+(\S+\s+\S+\s+\S+\s+[\d:]+\s+\d{4})(?:\s+(.*))?$/.exec(
-      line,
-    );
+    const match = PS_LINE.exec(line);
     if (!match) return [];
-    const [, pid, ppid, pgid, stat, start, command] = match;
-    return [
-      {
-        process: {
-          pid: Number(pid),
-          ppid: Number(ppid),
-          pgid: Number(pgid),
-          start: start ?? "",
-          zombie: stat?.startsWith("Z") ?? false,
-        },
-        command: command ?? "",
-      },
-    ];
+    const [, pid, ppid, pgid, stat = "", start = "", command = ""] = match;
+    const numbers = { pid: Number(pid), ppid: Number(ppid), pgid: Number(pgid) };
+    return [{ process: { ...numbers, start, zombie: stat.startsWith("Z") }, command }];
   });
 }
+
+const PS_LINE = /^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\S+)\s+(\S+\s+\S+\s+\S+\s+[\d:]+\s+\d{4})(?:\s+(.*))?$/;
 
 /**
  * The run to which a process belongs. "unknown run": an ended run left it, or its run can't be determined. "other
@@ -357,7 +345,8 @@ interface Programs {
 export function ownerOfProcess(pid: number, programs: Programs): ProcessOwner {
   if (pid === process.pid) return "no run";
   const line = ancestryOf(pid);
-  if (line === "gone" || line === "unclear") return line === "gone" ? "gone" : "unknown run";
+  if (line === "gone") return line;
+  if (line === "unclear") return "unknown run";
   for (const { pid: ancestor } of line.processes) {
     const uuid = programs.byLeader(ancestor);
     if (uuid !== undefined) return { uuid };

@@ -42,8 +42,11 @@ export class RunningChild {
   readonly #o: RunningChildOptions;
   readonly #spawned: Spawned;
   readonly #exit: Promise<Exit>;
-  /** Bun has not reported the program's end yet. Until then, its PID and its group are its own. */
-  #leads = true;
+  /**
+   * False once the program itself has ended, even if descendants run. Until Bun has reported its end, its PID and its
+   * group are its own.
+   */
+  runs = true;
   readonly #closed: Promise<void>;
   /** All its pipes were closed when its output had been read. */
   #eof = false;
@@ -61,7 +64,7 @@ export class RunningChild {
   readonly #hurry = Promise.withResolvers<void>();
   /** The program's descendants, found before KILL: afterwards they have other parents. */
   #seen: Process[] = [];
-  #stuck: (exit: Exit) => void = () => {};
+  readonly #stuck = Promise.withResolvers<Exit>();
 
   constructor(spawned: Spawned, options: RunningChildOptions) {
     this.#o = options;
@@ -88,14 +91,9 @@ export class RunningChild {
     return this.#o.mark;
   }
 
-  /** False once the program itself has ended, even if descendants run. */
-  get runs(): boolean {
-    return this.#leads;
-  }
-
   /** True while it runs and is not being ended. */
   get stays(): boolean {
-    return this.#leads && this.#ending === undefined;
+    return this.runs && this.#ending === undefined;
   }
 
   async write(data: Data): Promise<void> {
@@ -104,7 +102,7 @@ export class RunningChild {
       const message = 'This program has no stdin to write to. Start it with stdin: "pipe".';
       throw new SyscallError("INVALID", message);
     }
-    if (this.#inputEnded || !this.#leads) throw this.#inputClosed();
+    if (this.#inputEnded || !this.runs) throw this.#inputClosed();
     let failure: unknown;
     const written = stdin.write(data).then(
       () => true,
@@ -180,16 +178,16 @@ export class RunningChild {
   }
 
   async #end(): Promise<void> {
-    if (this.#leads) {
+    if (this.runs) {
       this.#asked = countdown(this.#o.graceMs);
       if (this.#o.confined) terminateNested(this.pid);
       else terminate(-this.pid);
       await settles(Promise.race([this.#exit, this.#hurry.promise]), this.#o.graceMs);
-      if (this.#leads) {
+      if (this.runs) {
         // Look before they lose their parents: a kernel below this one gives its programs its own marks.
         this.#seen = await this.#lookFor();
-        if (this.#leads) signal(-this.pid, "SIGKILL");
-        if (!(await settles(this.#exit, STUCK_MS))) this.#stuck({ code: null, signal: null });
+        if (this.runs) signal(-this.pid, "SIGKILL");
+        if (!(await settles(this.#exit, STUCK_MS))) this.#stuck.resolve({ code: null, signal: null });
       }
     }
     await this.gone;
@@ -206,11 +204,8 @@ export class RunningChild {
   }
 
   async #watch(): Promise<Exit> {
-    const stuck = new Promise<Exit>((resolve) => {
-      this.#stuck = resolve;
-    });
-    const exit = await Promise.race([this.#spawned.exited, stuck]);
-    this.#leads = false;
+    const exit = await Promise.race([this.#spawned.exited, this.#stuck.promise]);
+    this.runs = false;
     this.#timer?.cancel();
     return exit;
   }
@@ -327,13 +322,9 @@ export class RunningChild {
   }
 
   async #lookFor(): Promise<Process[]> {
-    const trace: Trace = {
-      id: this.#o.id,
-      leader: await this.identity,
-      mark: this.mark,
-      pipes: this.#spawned.pipes,
-    };
-    return (await this.#o.table.members([trace])).get(trace.id) ?? [];
+    const { id, mark, table } = this.#o;
+    const trace: Trace = { id, leader: await this.identity, mark, pipes: this.#spawned.pipes };
+    return (await table.members([trace])).get(id) ?? [];
   }
 
   #fault(what: string, cause: unknown): void {
@@ -341,7 +332,7 @@ export class RunningChild {
   }
 
   #inputClosed(cause?: unknown): SyscallError {
-    const why = this.#leads ? "has closed its input, or it was ended" : "has ended";
+    const why = this.runs ? "has closed its input, or it was ended" : "has ended";
     return new SyscallError("CLOSED", `Program ${this.pid} takes no more input: it ${why}.`, { cause });
   }
 }
@@ -377,12 +368,8 @@ export class SharedChildren {
   }
 
   add(key: string, idleMs: number, user: { uuid: string; call?: string }, child: RunningChild): void {
-    const shared: Shared = {
-      child,
-      idleMs,
-      users: new Set([userKey(user.uuid, user.call)]),
-      idle: undefined,
-    };
+    const users = new Set([userKey(user.uuid, user.call)]);
+    const shared: Shared = { child, idleMs, users, idle: undefined };
     this.#byKey.set(key, shared);
     void child.gone.then(() => {
       shared.idle?.cancel();
@@ -393,16 +380,13 @@ export class SharedChildren {
   /** Ends the uses of one call; without `call`, all uses of a process. */
   leave(uuid: string, call?: string): void {
     for (const shared of this.#byKey.values()) {
-      const left = [...shared.users].filter((user) =>
-        call === undefined ? user.startsWith(userKey(uuid)) : user === userKey(uuid, call),
-      );
+      const isLeft = (user: string): boolean =>
+        call === undefined ? user.startsWith(userKey(uuid)) : user === userKey(uuid, call);
+      const left = [...shared.users].filter(isLeft);
       for (const user of left) shared.users.delete(user);
-      if (left.length > 0 && shared.users.size === 0) this.#idle(shared);
+      if (left.length > 0 && shared.users.size === 0)
+        shared.idle = realClock.timer(shared.idleMs, () => void shared.child.end());
     }
-  }
-
-  #idle(shared: Shared): void {
-    shared.idle = realClock.timer(shared.idleMs, () => void shared.child.end());
   }
 }
 

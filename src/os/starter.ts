@@ -10,11 +10,6 @@ import { type Exit, settles, signal } from "./signal.ts";
 import { Looks, outputPipe, readerOf, type Spawned } from "./spawn.ts";
 import { StarterMessage, type StartMessage } from "./starter-messages.ts";
 
-export interface Started {
-  spawned: Spawned;
-  isMarked: boolean;
-}
-
 interface Pending {
   /** null: it could not start it. "gone": the starter has ended, and may have started it. */
   started(message: { pid: number; isMarked: boolean } | null | "gone"): void;
@@ -70,7 +65,7 @@ export class Starter {
   }
 
   /** null: it has not started, and can't be this way. Fails with UNAVAILABLE where that is not known. */
-  async start(request: Omit<StartMessage, "n">): Promise<Started | null> {
+  async start(request: Omit<StartMessage, "n">): Promise<{ spawned: Spawned; isMarked: boolean } | null> {
     const [out, err] = [outputPipe(), outputPipe()];
     const closeOurs = (): void => {
       for (const pipe of [out, err]) if (pipe) closeSync(pipe.ours);
@@ -96,7 +91,7 @@ export class Starter {
       const message = `${request.argv[0]} may not have started: what starts programs in the sandbox of this run has ended or does not answer. What it had started was ended.`;
       throw new SyscallError("UNAVAILABLE", message);
     }
-    program.pid = this.#pid === undefined ? undefined : childOf(this.#pid, started.pid);
+    program.pid = childrenOf(this.#pid ?? ENDED).find((pid) => insideNumber(pid) === started.pid);
     const exited = end.promise;
     const looks = new Looks(exited);
     return {
@@ -149,11 +144,7 @@ const ENDED = 2 ** 30;
 /** Its answer comes within a millisecond. */
 const START_MS = 5000;
 
-/** The child that has this PID in its own namespace. */
-function childOf(parent: number, inner: number): number | undefined {
-  return childrenOf(parent).find((pid) => insideNumber(pid) === inner);
-}
-
+/** The descendant that has this PID in its own namespace. */
 function descendant(leader: number, inner: number): number | undefined {
   for (let level = childrenOf(leader); level.length > 0; level = level.flatMap(childrenOf)) {
     const found = level.find((pid) => insideNumber(pid) === inner);

@@ -56,9 +56,8 @@ export async function hostAddresses(host: string, resolve: Resolve): Promise<str
     const found = await resolve(bare);
     if (found.length > 0) return found;
   } catch (cause) {
-    throw new SyscallError("NOT_FOUND", `${bare} has no address. Check the host's name and the network.`, {
-      cause,
-    });
+    const message = `${bare} has no address. Check the host's name and the network.`;
+    throw new SyscallError("NOT_FOUND", message, { cause });
   }
   throw new SyscallError("NOT_FOUND", `${bare} has no address.`);
 }

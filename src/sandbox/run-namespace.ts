@@ -33,7 +33,7 @@ export class RunNamespace {
   readonly #descriptors: readonly number[];
   readonly #enter: readonly string[];
   readonly #restrict: readonly string[];
-  #ended = false;
+  hasEnded = false;
 
   private constructor(holder: Child, init: number, { isRoot, isBehindDoor }: NamespaceOptions) {
     this.init = init;
@@ -42,13 +42,9 @@ export class RunNamespace {
     this.#enter = enter;
     this.#restrict = restriction(isRoot);
     void holder.exited().finally(() => {
-      this.#ended = true;
+      this.hasEnded = true;
       for (const descriptor of this.#descriptors) closeSync(descriptor);
     });
-  }
-
-  get hasEnded(): boolean {
-    return this.#ended;
   }
 
   /** null where a program can't join: then each has a sandbox of its own. */
