@@ -108,9 +108,8 @@ class ShellFile implements VFSFile {
       const message = "/dev/shell: a command is running. Read its output to the end first.";
       throw new SyscallError("INVALID", message);
     }
-    const { command, description, timeoutMs, unit, stream } = parse(
-      typeof data === "string" ? data : new TextDecoder().decode(data),
-    );
+    const text = typeof data === "string" ? data : new TextDecoder().decode(data);
+    const { command, description, timeoutMs, unit, stream } = parse(text);
     this.#at = 0;
     this.#about = { command, description };
     if (unit !== undefined) {
@@ -120,13 +119,10 @@ class ShellFile implements VFSFile {
     const { exec, env, call } = this.#context;
     if (!exec)
       throw new SyscallError("UNAVAILABLE", "/dev/shell: programs can't be started here (no exec service).");
-    const most = call
-      ? call.deadlineMs - Math.min(MARGIN_MS, call.deadlineMs / 10)
-      : Number.POSITIVE_INFINITY;
-    this.#timeoutMs = Math.max(
-      1,
-      Math.floor(Math.min(timeoutMs ?? call?.deadlineMs ?? DEFAULT_TIMEOUT_MS, most)),
-    );
+    const longest = call?.deadlineMs ?? Number.POSITIVE_INFINITY;
+    const most = longest - Math.min(MARGIN_MS, longest / 10);
+    const wanted = timeoutMs ?? call?.deadlineMs ?? DEFAULT_TIMEOUT_MS;
+    this.#timeoutMs = Math.max(1, Math.floor(Math.min(wanted, most)));
     this.#answer = undefined;
     this.#child = await exec({
       // One pipe for both streams keeps their order. On the same line, so that line numbers in errors are right.
@@ -220,11 +216,8 @@ class ShellFile implements VFSFile {
       const exit = await Promise.race([collected, aborted.promise, moved]);
       if (exit !== "aborted" && "unit" in exit) {
         this.#child = undefined;
-        return this.#text(
-          output,
-          undefined,
-          `[moved to the background by the user as unit ${exit.unit}. ${reports(exit.unit)}]`,
-        );
+        const moved = `[moved to the background by the user as unit ${exit.unit}. ${reports(exit.unit)}]`;
+        return this.#text(output, undefined, moved);
       }
       if (exit !== "aborted") {
         // Its background processes end by its life, "call"; this does not wait for that.
@@ -276,21 +269,22 @@ class ShellFile implements VFSFile {
 
   async #describe(output: CommandOutput, exit: ExitInfo): Promise<string> {
     const file = exit.outputFile ?? (await this.#save(output));
-    if (exit.timedOut) return this.#text(output, file, timedOut(this.#timeoutMs), exit.droppedBytes);
-    if (exit.signal !== null)
-      return this.#text(output, file, `[ended by signal ${exit.signal}]`, exit.droppedBytes);
-    const code = exit.code === null ? "[the exit code is unknown]" : `[exit code ${exit.code}]`;
-    return this.#text(output, file, exit.code === 0 ? "" : code, exit.droppedBytes);
+    return this.#text(output, file, this.#endOf(exit), exit.droppedBytes);
+  }
+
+  #endOf({ timedOut: isLate, signal, code }: ExitInfo): string {
+    if (isLate) return timedOut(this.#timeoutMs);
+    if (signal !== null) return `[ended by signal ${signal}]`;
+    if (code === null) return "[the exit code is unknown]";
+    return code === 0 ? "" : `[exit code ${code}]`;
   }
 
   /** Saves an output that is truncated here but was too small for a file of `exec`. */
   async #save(output: CommandOutput): Promise<string | undefined> {
     if (!output.truncated || output.inMemory === undefined) return undefined;
     try {
-      return await this.#context.spill(
-        `shell-${this.#context.call?.id ?? crypto.randomUUID()}.txt`,
-        output.inMemory,
-      );
+      const name = `shell-${this.#context.call?.id ?? crypto.randomUUID()}.txt`;
+      return await this.#context.spill(name, output.inMemory);
     } catch (thrown) {
       // The command has run: a truncated answer is better than an error.
       this.#context.log("warn", `The output of a command could not be saved: ${String(thrown)}`);
@@ -333,11 +327,8 @@ function parse(text: string): Command {
     const message = `/dev/shell: timeout_ms must be a number of at least 1, not ${JSON.stringify(timeoutMs)}.`;
     throw new SyscallError("INVALID", message);
   }
-  if (unit?.persistent)
-    throw new SyscallError(
-      "INVALID",
-      "/dev/shell: a persistent monitor has no timeout_ms. Leave one of them out.",
-    );
+  const both = "/dev/shell: a persistent monitor has no timeout_ms. Leave one of them out.";
+  if (unit?.persistent) throw new SyscallError("INVALID", both);
   return { command: checked(command), description, timeoutMs, unit };
 }
 

@@ -94,14 +94,8 @@ export class ChatControl {
       const putBack = await Promise.race([proc.work.interrupt(), proc.done.then(() => [])]);
       return { interrupted: what, text_seen: what === "model" && arriving !== "", put_back: [...putBack] };
     };
-    return this.#parts.debug.callFor(
-      undefined,
-      pid,
-      "Interrupt",
-      { pid },
-      interrupt,
-      ({ interrupted }) => interrupted,
-    );
+    const shown = ({ interrupted }: Interrupted): Interrupted["interrupted"] => interrupted;
+    return this.#parts.debug.callFor(undefined, pid, "Interrupt", { pid }, interrupt, shown);
   }
 
   /**
@@ -192,9 +186,8 @@ export class ChatControl {
   }
 
   async #requireImages(proc: Process): Promise<void> {
-    const facts = proc.fds.has(proc.model.fd)
-      ? await this.#parts.files.facts(proc, proc.model.fd)
-      : undefined;
+    const { fd } = proc.model;
+    const facts = proc.fds.has(fd) ? await this.#parts.files.facts(proc, fd) : undefined;
     if (facts === undefined || facts.images === true) return;
     throw new SyscallError(
       "INVALID",

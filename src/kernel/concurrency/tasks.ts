@@ -60,7 +60,7 @@ export class Task {
   readonly intent: string;
   readonly #abort = new AbortController();
   readonly #ended = Promise.withResolvers<Outcome>();
-  #live = true;
+  live = true;
   #wasRead = false;
 
   constructor(id: number, intent: string) {
@@ -70,10 +70,6 @@ export class Task {
 
   get signal(): AbortSignal {
     return this.#abort.signal;
-  }
-
-  get live(): boolean {
-    return this.#live;
   }
 
   get wasRead(): boolean {
@@ -111,7 +107,7 @@ export class Task {
   }
 
   end(outcome: Outcome): void {
-    this.#live = false;
+    this.live = false;
     this.#ended.resolve(outcome);
   }
 }

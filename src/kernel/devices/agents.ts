@@ -273,13 +273,11 @@ function wakeRequest(input: Record<string, unknown>, now: number): WakeRequest {
 const MIN_MS = 1_000;
 
 function durationOf(text: string): number {
-  let ms: number;
   try {
-    ms = parseDuration(text.trim(), Number.MAX_SAFE_INTEGER);
+    return Math.max(MIN_MS, parseDuration(text.trim(), Number.MAX_SAFE_INTEGER));
   } catch (cause) {
     throw new SyscallError("INVALID", `Wake: in: ${messageOf(cause)}`, { cause });
   }
-  return Math.max(ms, MIN_MS);
 }
 
 const WITH_OFFSET = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)$/i;

@@ -87,16 +87,12 @@ async function loadSkill({ proc, input }: KernelCall): Promise<string> {
   const [body, files] = await Promise.all([found.body(), found.files?.() ?? []]);
   proc.conversation.skills.push(found);
   const base = found.dir === "" ? "" : `\nBase folder of this skill: ${found.dir}`;
+  // A skill outside the project can't be read by Read: its files come by this tool.
+  const list =
+    files.length > 0 ? `\nFiles of this skill (Skill with \`file\` reads one): ${files.join(", ")}` : "";
   const missing = proc.permissions.notHeld(found.allowedTools ?? []);
   const note = missing.length === 0 ? "" : `\n[You may not use these tools of it: ${missing.join(", ")}.]`;
-  return `# Skill: ${name}${base}${filesLine(files)}${note}\n\n${body.trim()}`;
-}
-
-/** A skill outside the project can't be read by Read: its files come by this tool. */
-function filesLine(files: readonly string[]): string {
-  return files.length === 0
-    ? ""
-    : `\nFiles of this skill (Skill with \`file\` reads one): ${files.join(", ")}`;
+  return `# Skill: ${name}${base}${list}${note}\n\n${body.trim()}`;
 }
 
 async function fileOf(proc: Process, skill: SkillInfo, file: string): Promise<string> {

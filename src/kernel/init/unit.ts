@@ -27,7 +27,8 @@ export class InitUnit {
   #since: number;
   #error: string | null = null;
   #closing: AbortSignal | undefined;
-  #proc: Process | undefined;
+  /** The process of the unit's supervisor, also after its end. */
+  process: Process | undefined;
   #mounted: { scope: MountScope; path: string } | undefined;
 
   constructor(plan: InitUnitPlan, project: string | null, parts: InitParts) {
@@ -41,11 +42,6 @@ export class InitUnit {
     return this.#state === "starting" || this.#state === "running";
   }
 
-  /** The process of the unit's supervisor, also after its end. */
-  get process(): Process | undefined {
-    return this.#proc;
-  }
-
   status(): InitUnitStatus {
     const { name, type, required } = this.plan;
     const down = this.#state === "running" ? this.#down() : null;
@@ -56,7 +52,7 @@ export class InitUnit {
       required,
       state: down === null ? this.#state : "failed",
       sinceMs: this.#since,
-      pid: this.#proc?.pid ?? null,
+      pid: this.process?.pid ?? null,
       restarts: this.#restarts(),
       error: down ?? this.#error,
     };
@@ -86,7 +82,7 @@ export class InitUnit {
   /** Ends it in order and logs failures. With a status its agents are suspended, not terminated. */
   async stop(status?: ExitStatus): Promise<void> {
     const { supervisors, mounts, log } = this.#parts;
-    const proc = this.#proc;
+    const proc = this.process;
     const mounted = this.#mounted;
     if (this.isUp || this.#state === "waiting") this.#become("stopped");
     this.#mounted = undefined;
@@ -102,8 +98,8 @@ export class InitUnit {
   async #bringUp(start: InitStart, signal: AbortSignal): Promise<void> {
     const { supervisors, mounts, table, clock } = this.#parts;
     if (start.kind === "supervisor") {
-      this.#proc = table.get(await supervisors().spawnSupervisor(start.spec, signal));
-      void this.#proc.done.then((exit) => this.#ended(exit));
+      this.process = table.get(await supervisors().spawnSupervisor(start.spec, signal));
+      void this.process.done.then((exit) => this.#ended(exit));
       return;
     }
     const { request, opts } = await planned(clock, signal, start.plan);
@@ -114,7 +110,7 @@ export class InitUnit {
 
   /** A program that ends at once has not started, though its supervisor would restart it. */
   async #settle(signal: AbortSignal): Promise<void> {
-    const proc = this.#proc;
+    const proc = this.process;
     if (!proc) return;
     await orAborted(withTimeout(this.#parts.clock, SETTLE_MS, proc.done), signal);
     const failed = await this.#failedChild(proc, signal);
@@ -167,8 +163,8 @@ export class InitUnit {
 
   #restarts(): number | null {
     if (this.plan.start.kind === "mount") return null;
-    if (!this.#proc) return 0;
-    const children = this.#parts.supervisors().childrenOf(this.#proc);
+    if (!this.process) return 0;
+    const children = this.#parts.supervisors().childrenOf(this.process);
     return children.reduce((sum, { restarts }) => sum + restarts, 0);
   }
 

@@ -30,21 +30,13 @@ export interface Opening {
  * its devices have the context of their own process.
  */
 export function mountContext(parts: Core, opening: Opening): OpenContext {
-  const { opener, label, project, env } = opening;
+  const { uuid, opener, label, project, env } = opening;
   const log = (level: "debug" | "info" | "warn", text: string): void => {
     if (level === "info" && parts.mountLog) parts.mountLog(label, `${project.dir}: ${text}`);
     else parts.log(level, `plugin ${opener.plugin}, mount ${label}`, text);
   };
   return {
-    process: {
-      pid: 0,
-      uuid: opening.uuid,
-      tree: opening.uuid,
-      agent: "",
-      depth: 0,
-      attended: false,
-      operator: false,
-    },
+    process: { pid: 0, uuid, tree: uuid, agent: "", depth: 0, attended: false, operator: false },
     project: { id: project.id, dir: project.dir, trusted: project.trusted },
     cwd: project.dir,
     folders: [],

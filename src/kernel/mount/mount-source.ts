@@ -85,6 +85,9 @@ interface MountAttempt {
 export class MountSource {
   /** Identifies what is opened: equal requests share a source. */
   readonly key: string;
+  devices: Readonly<Record<string, Device>> = {};
+  /** Why it can't be used now; undefined while it can. */
+  down: SyscallError | undefined;
   readonly points = new Set<MountPoint>();
   /** Closes it, while it is kept without a mount point. */
   closing: Timer | undefined;
@@ -93,10 +96,7 @@ export class MountSource {
   readonly #events: SourceEvents;
   readonly #restarts: Restarts;
   readonly #opened: Promise<void>;
-  #devices: Readonly<Record<string, Device>> = {};
   #attempt: MountAttempt;
-  /** Why it can't be used now. */
-  #down: SyscallError | undefined;
   /** The reason of its last end, if it ended too often. */
   #givenUp: SyscallError | undefined;
   #timer: Timer | undefined;
@@ -136,23 +136,14 @@ export class MountSource {
     return this.#spec.opener;
   }
 
-  get devices(): Readonly<Record<string, Device>> {
-    return this.#devices;
-  }
-
   /** Whether the source is open and can be used now. */
   get isOpen(): boolean {
-    return this.#state === "open" && this.#down === undefined;
+    return this.#state === "open" && this.down === undefined;
   }
 
   /** Whether the source is open or may be opened again. */
   get isUseful(): boolean {
-    return this.#state !== "failed" && this.#down === undefined;
-  }
-
-  /** Why it can't be used now; undefined while it can. */
-  get down(): SyscallError | undefined {
-    return this.#down;
+    return this.#state !== "failed" && this.down === undefined;
   }
 
   /** Waits until it is open for the first time. Throws the error of the attempt, or the signal's reason. */
@@ -165,8 +156,8 @@ export class MountSource {
     return async (subpath, flags, context) => {
       // The period of the restart limit may have passed.
       if (this.#givenUp) this.#scheduleRestart(this.#givenUp);
-      if (this.#down) throw this.#down;
-      const device = this.#devices[at];
+      if (this.down) throw this.down;
+      const device = this.devices[at];
       if (!device)
         throw new SyscallError("NOT_FOUND", `${this.label} no longer has ${at || "a root device"}.`);
       if (this.address !== undefined) await context.connect(this.address);
@@ -187,7 +178,7 @@ export class MountSource {
 
   async #close(): Promise<void> {
     this.#timer?.cancel();
-    this.#down = this.#closedError();
+    this.down = this.#closedError();
     const ended = this.#end(this.#attempt);
     // A program that has never answered has nothing to finish.
     if (this.#state === "opening") this.hurry();
@@ -230,7 +221,7 @@ export class MountSource {
   #onMounted(attempt: MountAttempt, mounted: Mounted): void {
     const present = (): boolean => this.#attempt === attempt && !this.#closed;
     this.#restarts.started();
-    this.#down = undefined;
+    this.down = undefined;
     this.#setDevices(mounted.devices);
     mounted.onChange?.((devices) => {
       if (present()) this.#setDevices(devices);
@@ -241,13 +232,13 @@ export class MountSource {
   }
 
   #setDevices(devices: Readonly<Record<string, Device>>): void {
-    this.#devices = devices;
+    this.devices = devices;
     this.#events.changed(this);
   }
 
   /** Called when the source has ended by itself. Ends its programs and schedules a restart. */
   async #onMountEnd(attempt: MountAttempt, why: SyscallError): Promise<void> {
-    this.#down = this.#downError(why, "Its programs are being ended");
+    this.down = this.#downError(why, "Its programs are being ended");
     await this.#end(attempt).catch((fault) => this.#warn(fault));
     this.#scheduleRestart(why);
   }
@@ -258,11 +249,11 @@ export class MountSource {
     this.#givenUp = delayMs === null ? why : undefined;
     if (delayMs === null) {
       const often = `It ended more than ${RESTARTS.intensity} times within ${RESTARTS.periodMs / 1_000} s and is not restarted for now`;
-      this.#down = this.#downError(why, often);
+      this.down = this.#downError(why, often);
       return;
     }
     const soon = `It restarts in ${Math.ceil(delayMs)} ms: try again then`;
-    this.#down = this.#downError(why, soon, delayMs);
+    this.down = this.#downError(why, soon, delayMs);
     this.#timer = this.#parts.clock.timer(delayMs, () => void this.#reopen());
   }
 

@@ -206,7 +206,8 @@ export class MountSources {
   readonly #byKey = new Map<string, MountSource>();
   readonly #openers = new WeakMap<MountOpener["type"], number>();
   #lastOpener = 0;
-  #isClosing = false;
+  /** The kernel ends: no source is opened or kept. */
+  isClosing = false;
 
   constructor(core: Core, events: MountSourcesEvents) {
     this.#core = core;
@@ -222,11 +223,6 @@ export class MountSources {
 
   get size(): number {
     return this.#byKey.size;
-  }
-
-  /** The kernel ends: no source is opened or kept. */
-  get isClosing(): boolean {
-    return this.#isClosing;
   }
 
   /** Returns the open source of an equal request, project, environment and policy, or opens a new one. */
@@ -269,13 +265,13 @@ export class MountSources {
 
   /** Closes what is kept without a user; nothing is kept afterwards. */
   async closeUnused(): Promise<void> {
-    this.#isClosing = true;
+    this.isClosing = true;
     await Promise.all(this.#unused().map((source) => this.#close(source)));
   }
 
   /** A plugin from disk ends with the lease of its last run. */
   #isKept({ request, source }: MountPoint): boolean {
-    if (this.#isClosing || !this.#core.mountsKeptMs) return false;
+    if (this.isClosing || !this.#core.mountsKeptMs) return false;
     return request.shared !== false && source.opener.isStock === true && source.isUseful;
   }
 

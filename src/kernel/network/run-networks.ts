@@ -113,11 +113,10 @@ export class RunNetworks {
     this.#recordFailed(proc, facts, new SyscallError(refused ? "PERMISSION" : "UNAVAILABLE", text));
     if (!refused) return;
     const at = `${report.host}:${report.port}`;
-    const since = this.#refused.get(proc) ?? new Map<string, string>();
-    this.#refused.set(proc, since.set(at, text));
-    const shown = this.#shown.get(proc) ?? new Set();
+    this.#refused.getOrInsertComputed(proc, () => new Map()).set(at, text);
+    const shown = this.#shown.getOrInsertComputed(proc, () => new Set());
     if (!shown.has(at)) this.#core.watchers.notice(proc, text);
-    this.#shown.set(proc, shown.add(at));
+    shown.add(at);
   }
 
   #record(proc: Process, facts: ConnectionReport): void {

@@ -203,12 +203,8 @@ function named(words: readonly Word[]): (readonly Word[])[] {
   if (first === undefined || first.dynamic) return [words];
   const whole = { ...first, text: first.text.toLowerCase() };
   const name = { ...first, text: programName(first) ?? "" };
-  return whole.text === name.text
-    ? [[name, ...rest]]
-    : [
-        [whole, ...rest],
-        [name, ...rest],
-      ];
+  const written = whole.text === name.text ? [] : [[whole, ...rest]];
+  return [...written, [name, ...rest]];
 }
 
 const UNKNOWN: readonly Word[] = [{ text: "", dynamic: true, splits: true, form: MARK.unknown }];

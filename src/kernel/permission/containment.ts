@@ -12,18 +12,11 @@ import type { Rule } from "./rule.ts";
  */
 export function contains(outer: Rule, inner: Rule, facts: Facts): boolean {
   if (outer.kind === "all" || outer.text === inner.text) return true;
-  switch (inner.kind) {
-    case "all":
-      return false;
-    case "tool":
-      return containsTool(outer, inner, facts);
-    case "pattern":
-      return outer.kind === "pattern"
-        ? outer.name === inner.name && containsPattern(outer, inner, facts)
-        : containsTool(outer, { name: inner.name, glob: false }, facts);
-    case "device":
-      return outer.kind === "device" && containsDevice(outer, inner);
-  }
+  if (inner.kind === "all") return false;
+  if (inner.kind === "tool") return containsTool(outer, inner, facts);
+  if (inner.kind === "device") return outer.kind === "device" && containsDevice(outer, inner);
+  if (outer.kind !== "pattern") return containsTool(outer, { name: inner.name, glob: false }, facts);
+  return outer.name === inner.name && containsPattern(outer, inner, facts);
 }
 
 /**

@@ -40,7 +40,8 @@ export class FileGrant {
   readonly #approved = { rules: new Set<string>(), files: new Set<string>() };
   /** Ends the grant. Called when the file is closed, or when opening it fails. */
   readonly end: () => void;
-  #withdrawn: SyscallError | undefined;
+  /** Why the grant was withdrawn. */
+  withdrawn: SyscallError | undefined;
   /** Shared by the operations, which run one after the other, until one is aborted. */
   #abort: Abort | undefined;
   #underWay: Promise<unknown> = Promise.resolve();
@@ -51,10 +52,6 @@ export class FileGrant {
     this.input = as.kind === "tool" ? as.input : undefined;
     this.rule = rule;
     this.end = end;
-  }
-
-  get withdrawn(): SyscallError | undefined {
-    return this.#withdrawn;
   }
 
   /** Resolves when no operation runs on the file. */
@@ -87,13 +84,13 @@ export class FileGrant {
 
   /** Fails the current operation and all later ones with this error. */
   withdraw(reason: SyscallError): void {
-    this.#withdrawn ??= reason;
+    this.withdrawn ??= reason;
     this.#abort?.abort(reason);
   }
 
   /** Runs one operation, under a signal that is aborted by the given one or by a withdrawal. */
   async run<T>(signal: AbortSignal, operation: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    if (this.#withdrawn) throw this.#withdrawn;
+    if (this.withdrawn) throw this.withdrawn;
     const abort = this.#abort?.signal.aborted === false ? this.#abort : new Abort();
     this.#abort = abort;
     const ignore = onceAborted(signal, () => abort.abort(signal.reason));
@@ -102,7 +99,7 @@ export class FileGrant {
     try {
       return await running;
     } catch (thrown) {
-      throw this.#withdrawn ?? thrown;
+      throw this.withdrawn ?? thrown;
     } finally {
       ignore();
     }

@@ -34,20 +34,14 @@ export type CallState = ToolCallRecord["state"];
  * result. Fails with TIMEOUT at the tool's deadline. Keys are redacted in its result and in its error.
  */
 export async function callDevice(
-  {
-    files,
-    children,
-    networks,
-    warn,
-    openContexts,
-    taint,
-  }: Pick<Io, "files" | "children" | "networks" | "warn" | "openContexts" | "taint">,
+  parts: Pick<Io, "files" | "children" | "networks" | "warn" | "openContexts" | "taint">,
   proc: Process,
   call: ToolCall,
   target: ProcessTool,
   path: string,
   until: AbortSignal = proc.work.signal,
 ): Promise<string> {
+  const { files, children, networks, warn, openContexts, taint } = parts;
   const ms = target.tool.timeoutMs ?? proc.spec.opts.limits.tool_timeout;
   const late = `${call.name} did not answer within ${ms} ms and was ended.`;
   const as: OpenAs = {
@@ -86,10 +80,8 @@ export async function callDevice(
     if (origin !== undefined)
       taint(proc, origin, [call.name, as.subject].filter(Boolean).join(" "), taintingDevice(path));
     // The call was made. The end of the process ends what is left of its programs.
-    if (proc.run.startedPrograms)
-      await children
-        .endCall(proc.uuid, call.id)
-        .catch((thrown) => warn(`run ${proc.uuid}`, `programs: ${String(thrown)}`));
+    const warned = (thrown: unknown): void => warn(`run ${proc.uuid}`, `programs: ${String(thrown)}`);
+    if (proc.run.startedPrograms) await children.endCall(proc.uuid, call.id).catch(warned);
   }
 }
 
@@ -198,18 +190,12 @@ export function isChecked(tool: ToolDef): boolean {
 }
 
 function schemaOf(tool: ToolDef): z.ZodType | null {
-  const known = compiled.get(tool);
-  if (known !== undefined) return known;
-  const schema = compile(tool.input);
-  compiled.set(tool, schema);
-  return schema;
-}
-
-function compile(input: object): z.ZodType | null {
-  try {
-    return readSchema(input);
-  } catch {
-    // A schema that zod can't read, or a recursive one, is not the call's fault: the driver checks the input.
-    return null;
-  }
+  return compiled.getOrInsertComputed(tool, ({ input }) => {
+    try {
+      return readSchema(input);
+    } catch {
+      // A schema that zod can't read, or a recursive one, is not the call's fault: the driver checks the input.
+      return null;
+    }
+  });
 }

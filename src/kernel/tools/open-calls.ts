@@ -56,7 +56,8 @@ export class Drain {
   readonly #calls = new Map<Process, Set<string>>();
   /** Processes that wait to be suspended. */
   readonly #idle = new Set<Process>();
-  #began = false;
+  /** While true, `waitForSuspend` waits. Check this first: it needs no turn of the event loop. */
+  isOn = false;
 
   constructor(clock: Clock, waiting: WaitingCalls) {
     this.#clock = clock;
@@ -65,17 +66,12 @@ export class Drain {
 
   /** From now on nothing new starts. */
   begin(): void {
-    this.#began = true;
-  }
-
-  /** While true, `waitForSuspend` waits. Check this first: it needs no turn of the event loop. */
-  get isOn(): boolean {
-    return this.#began;
+    this.isOn = true;
   }
 
   /** Returns false at once if the kernel does not drain or the process is stopping; else true when it is stopped. */
   async waitForSuspend(proc: Process): Promise<boolean> {
-    if (!this.#began || proc.stopped) return false;
+    if (!this.isOn || proc.stopped) return false;
     this.#idle.add(proc);
     await new Promise<void>((resolve) => void onceAborted(proc.signal, resolve));
     this.#idle.delete(proc);
@@ -101,13 +97,12 @@ export class Drain {
 
   /** Active calls that the drain waits for. */
   get activeCalls(): number {
-    let count = 0;
-    for (const [proc, calls] of this.#calls) {
-      // A process that is paused, stopping, or waiting to be suspended would not finish its calls.
-      if (proc.paused || proc.stopped || this.#idle.has(proc)) continue;
-      for (const callId of calls) if (this.#waiting.of(proc, callId) === undefined) count++;
-    }
-    return count;
+    // A process that is paused, stopping, or waiting to be suspended would not finish its calls.
+    const running = [...this.#calls].filter(
+      ([proc]) => !proc.paused && !proc.stopped && !this.#idle.has(proc),
+    );
+    const calls = running.flatMap(([proc, ids]) => [...ids].map((id) => this.#waiting.of(proc, id)));
+    return calls.filter((on) => on === undefined).length;
   }
 
   /** Starts the drain. Resolves when no call is active any more, or after `ms`. */

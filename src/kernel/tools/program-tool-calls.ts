@@ -40,6 +40,10 @@ interface TurnEvents {
  * `turn`, or with the first text after a call.
  */
 export class ProgramToolCalls {
+  /** Why a step ended the answer, if it did. */
+  stopped: { because: unknown } | undefined;
+  /** The program has called a tool, so the same request must not be repeated. */
+  hasCalled = false;
   readonly #parts: Io;
   readonly #proc: Process;
   readonly #events: TurnEvents;
@@ -51,9 +55,7 @@ export class ProgramToolCalls {
   #step: StepCalls | undefined;
   #text = "";
   #reasoning = "";
-  #stopped: { because: unknown } | undefined;
   #slot: ReleasableSlot | undefined;
-  #hasCalled = false;
   #closed = false;
 
   constructor(parts: Io, proc: Process, events: TurnEvents) {
@@ -69,19 +71,9 @@ export class ProgramToolCalls {
     return this.#abort.signal;
   }
 
-  /** Why a step ended the answer, if it did. */
-  get stopped(): { because: unknown } | undefined {
-    return this.#stopped;
-  }
-
   /** The slot of the model call, released while tool calls are under way. */
   setSlot(slot: ReleasableSlot): void {
     this.#slot = slot;
-  }
-
-  /** The program has called a tool, so the same request must not be repeated. */
-  get hasCalled(): boolean {
-    return this.#hasCalled;
   }
 
   /** A call is under way, so the program may be silent. */
@@ -143,14 +135,10 @@ export class ProgramToolCalls {
       this.#events.called(this.#text, this.#reasoning);
       this.#step = new StepCalls(this.#parts, this.#proc);
     }
-    this.#hasCalled = true;
+    this.hasCalled = true;
     const place: { record?: ToolCallRecord } = {};
-    this.#calls.push(place);
-    place.record = await this.#step.run({
-      id: `served-${this.#proc.run.step}-${this.#calls.length}`,
-      name,
-      input,
-    });
+    const id = `served-${this.#proc.run.step}-${this.#calls.push(place)}`;
+    place.record = await this.#step.run({ id, name, input });
     return place.record;
   }
 
@@ -179,7 +167,7 @@ export class ProgramToolCalls {
   }
 
   #stop(because: unknown): void {
-    this.#stopped ??= { because };
+    this.stopped ??= { because };
     this.#abort.abort(new SyscallError("CANCELLED", "A step of the answer ended it."));
   }
 

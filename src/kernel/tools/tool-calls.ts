@@ -73,10 +73,8 @@ async function runInOrder(
   await Promise.allSettled(made);
   const records = (await Promise.all(made)).filter((record) => record !== undefined);
   if (records.length < MAX_CALLS_PER_ANSWER) return records;
-  return [
-    ...records,
-    ...calls.slice(MAX_CALLS_PER_ANSWER).map((call) => tooMany(call, calls.length, parts.clock)),
-  ];
+  const rest = calls.slice(MAX_CALLS_PER_ANSWER);
+  return [...records, ...rest.map((call) => tooMany(call, calls.length, parts.clock))];
 }
 
 /** Whether the kernel drains and the run was suspended here: its next calls are made after a resume. */
