@@ -225,6 +225,7 @@ export class ChangeTracker {
       if (ms === undefined || this.#writes.get(path)?.after || this.#ports.isOwn(ms)) found.push(line);
       // What is in a folder keeps its times when the folder is moved.
       else if (change.before === null && ms < this.#begunMs) moved.push(line);
+      else if (ms < this.#begunMs && (await this.#isInMoved(path))) found.push(line);
       else if (!call.quiet && this.#ports.mayHide(ms)) others.push(path);
     });
     if (others.length > 0) {
@@ -321,13 +322,13 @@ export class ChangeTracker {
     return lstat(pathOf(join(this.#ports.dir, folder))).catch(() => null);
   }
 
-  /** When a file was changed last. For a deleted one: when its folder was. */
+  /** When a file was changed last. For a deleted one: when its folder was, or was moved there. */
   async #changedAt(path: string, { stats }: Listing): Promise<number | undefined> {
     const known = stats.get(path);
     if (known) return known.ctimeMs;
     for (let at = join(this.#ports.dir, path); at !== dirname(at); at = dirname(at)) {
       const found = await lstat(pathOf(at)).catch(() => null);
-      if (found) return found.isDirectory() ? found.mtimeMs : found.ctimeMs;
+      if (found) return found.ctimeMs;
     }
     return undefined;
   }

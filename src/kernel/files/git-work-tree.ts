@@ -56,6 +56,8 @@ export interface Listing {
    * was, by this or another name. `isReplaced`: another file has its name since it was last seen.
    */
   isOlder(path: string, isReplaced?: boolean): "here" | "elsewhere" | "listed" | false;
+  /** The name that a file of the first listing had there. */
+  formerName(path: string): string | undefined;
   /** False when something could not be read. */
   complete: boolean;
 }
@@ -116,15 +118,17 @@ export class WorkTree {
     if (errors === null) return null;
     this.#scan = scan;
     const listed = await this.#states([...scan.dirty.keys(), ...scan.untracked]);
-    if (isFirst) for (const { ino } of listed.stats.values()) scan.inodes.add(ino % 2 ** 32);
+    if (isFirst) for (const [path, { ino }] of listed.stats) scan.formerNames.set(ino % 2 ** 32, path);
     const isOlder: Listing["isOlder"] = (path, isReplaced = false) => {
       if (!isReplaced && scan.wasIgnored(path)) return "here";
       const stat = listed.stats.get(path);
       const isNew = !stat || stat.birthtimeMs === 0 || stat.birthtimeMs >= this.#begunMs - SLACK_MS;
       if (isNew || stat.isDirectory()) return false;
-      return scan.inodes.has(stat.ino % 2 ** 32) ? "listed" : "elsewhere";
+      return scan.formerNames.has(stat.ino % 2 ** 32) ? "listed" : "elsewhere";
     };
-    return { ...listed, entries: scan.dirty, isOlder, complete: errors === "" && scan.complete };
+    const formerName = (path: string): string | undefined =>
+      scan.formerNames.get((listed.stats.get(path)?.ino ?? 0) % 2 ** 32);
+    return { ...listed, entries: scan.dirty, isOlder, formerName, complete: errors === "" && scan.complete };
   }
 
   /** Looks at all files for the first time. */

@@ -106,8 +106,8 @@ export class TreeScan {
   readonly #ignored = new Set<string>();
   /** Names about which git has to decide; folders end with "/". */
   readonly unknown = new Set<string>();
-  /** The inodes of the files that were compared from the beginning. */
-  readonly inodes = new Set<number>();
+  /** The names at the beginning of the files that were compared from then on, by inode. */
+  readonly formerNames = new Map<number, string>();
   #isBegun = false;
   #watch: FolderWatch | null = null;
   #watches = 0;
@@ -278,7 +278,7 @@ export class TreeScan {
     this.#stamps[number * 2 + 1] = size;
     this.#noteUnseen(folder, path, number, stat);
     if (!this.dirty.has(path)) this.dirty.set(path, this.#entry(number));
-    this.inodes.add(this.#facts[number * 2 + 1] ?? 0);
+    this.formerNames.set(this.#facts[number * 2 + 1] ?? 0, path);
   }
 
   #noteUnseen(folder: Folder, path: string, number: number, stat: Stats | undefined): void {

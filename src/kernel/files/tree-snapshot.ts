@@ -82,8 +82,10 @@ export class TreeSnapshot {
     const isHere = before !== null && !isReplaced && (known !== undefined || entry?.ino === ino);
     const older = seen !== null && listing.isOlder(path, isReplaced);
     // A listed one comes back under its former name, unless its content was not kept: then it is the only copy.
-    const isMoved = older === "elsewhere" || (older === "listed" && !isHere && seen?.state.oid === null);
-    const after = seen && isMoved ? { ...seen.state, older: true } : (seen?.state ?? null);
+    const isListed = older === "listed" && !isHere;
+    const isOnly = older === "elsewhere" || (isListed && seen?.state.oid === null);
+    const mark = isOnly ? { older: true } : isListed ? { moved: listing.formerName(path) } : {};
+    const after = seen ? { ...seen.state, ...mark } : null;
     this.#known.set(path, { version, state: after, entry });
     const isSame = !isEntry(before)
       ? sameState(before, after)

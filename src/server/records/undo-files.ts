@@ -22,6 +22,10 @@ const MAX_PARALLEL = 8;
 /** A present file that is larger is not compared. */
 const MOST_COMPARED = 128 * 1024 ** 2;
 
+const ONLY_COPY =
+  "it is the only copy of a file that the run moved, and that does not come back under its former name";
+
+type Numbered = [i: number, file: PlannedFile];
 type Done = Omit<UndoneFile, "added" | "removed">;
 type UndoDraft = Omit<Extract<ChangeDraft, { t: "undo" | "undoing" }>, "ts">;
 
@@ -43,8 +47,6 @@ interface UndoFilesOptions {
 export class UndoFiles {
   readonly #o: UndoFilesOptions;
   readonly #states: FileStates;
-  /** The contents that files of the plan are to have. */
-  #wanted: ReadonlySet<string> = new Set();
 
   constructor(o: UndoFilesOptions) {
     this.#o = o;
@@ -53,16 +55,63 @@ export class UndoFiles {
     this.#states = new FileStates({ put, most: MOST_COMPARED, format: "sha1" });
   }
 
-  #want({ files }: UndoPlan): void {
-    this.#wanted = new Set(files.flatMap(({ to }) => to?.oid ?? []));
-  }
-
   /** What `apply` would do. */
   async look(plan: UndoPlan, { force }: { force: boolean }): Promise<Done[]> {
-    const done: Done[] = [];
-    this.#want(plan);
-    for (const file of plan.files) done.push((await this.#decide(file, force)).done);
-    return done;
+    return this.#each(plan, force, async (file) => (await this.#decide(file, force)).done);
+  }
+
+  /**
+   * Removals come first, because a file may stand where a folder was. What may be the only copy of a file that the run
+   * moved comes last, and only when its content has another name.
+   */
+  async #each(
+    plan: UndoPlan,
+    force: boolean,
+    act: (file: PlannedFile, i: number) => Promise<Done>,
+  ): Promise<Done[]> {
+    const wanted = new Set(plan.files.flatMap(({ to }) => to?.oid ?? []));
+    const results = new Map<PlannedFile, Done>();
+    const placed = new Set<string>();
+    const one = async ([i, file]: Numbered): Promise<void> => {
+      const done = await act(file, i);
+      results.set(file, done);
+      if (done.done !== "refused" && file.to?.oid) placed.add(file.to.oid);
+    };
+    const [copies = [], others = []] = partition(
+      inOrder(plan.files),
+      ({ from }) => from?.moved !== undefined || wanted.has(from?.oid ?? ""),
+    );
+    const hasOtherName = async ({ path, from }: PlannedFile): Promise<boolean> => {
+      if (force || placed.has(from?.oid ?? "") || (await this.#names(path)) > 1) return true;
+      if (from?.moved !== undefined && (await this.#now(from.moved))?.oid === from.oid) return true;
+      for (const [, file] of copies.filter(([, { to }]) => to?.oid === from?.oid))
+        if ((await this.#decide(file, force)).done.done !== "refused") return true;
+      return false;
+    };
+    const go = async (files: Numbered[]): Promise<void> => {
+      for (const each of files) if (!results.has(each[1]) && (await hasOtherName(each[1]))) await one(each);
+    };
+    const folders = new Set(plan.files.flatMap(({ path, to }) => (to === null ? [] : foldersAbove(path))));
+    const [removed = [], left = []] = partition(others, ({ to }) => to === null);
+    // A folder is removed after what is in it, so one after the other.
+    for (const each of removed) await one(each);
+    await go(copies.filter(([, { path, to }]) => to === null && folders.has(path)));
+    await eachParallel(left, MAX_PARALLEL, one);
+    for (let before = -1; results.size > before; ) {
+      before = results.size;
+      await go(copies);
+    }
+    for (const [, file] of copies.filter((each) => !results.has(each[1]))) {
+      const { done } = await this.#decide(file, force);
+      const stays = { path: file.path, done: "refused" as const, reason: ONLY_COPY, forcible: true };
+      results.set(file, done.done === "refused" || done.done === "unchanged" ? done : stays);
+    }
+    return plan.files.flatMap((file) => results.get(file) ?? []);
+  }
+
+  /** How many names the file has. */
+  async #names(path: string): Promise<number> {
+    return (await lstat(pathOf(this.#absolute(path))).catch(() => null))?.nlink ?? 0;
   }
 
   /** Changes the files. `record` stores its begin and its end, so that it can be continued after a crash. */
@@ -77,22 +126,15 @@ export class UndoFiles {
       files: files.map(({ path, from, to }) => ({ path, from, to })),
     });
     if (plan.files.length === 0) return [];
-    this.#want(plan);
     await record(lineOf("undoing", plan.files));
-    const results = new Map<PlannedFile, Done>();
     const finished: PlannedFile[] = [];
-    const undo = async ([i, file]: [number, PlannedFile]): Promise<void> => {
-      const done = await this.#undo(file, force, temporaryName(id, i));
-      results.set(file, done.result);
-      if (done.result.done !== "refused") finished.push({ ...file, from: done.from });
-    };
-    const ordered = inOrder(plan.files);
-    // A folder is removed after what is in it, so one after the other.
-    for (const one of ordered.filter(([, { to }]) => to === null)) await undo(one);
-    const left = ordered.filter(([, { to }]) => to !== null);
-    await eachParallel(left, MAX_PARALLEL, undo);
+    const results = await this.#each(plan, force, async (file, i) => {
+      const { result, from } = await this.#undo(file, force, temporaryName(id, i));
+      if (result.done !== "refused") finished.push({ ...file, from });
+      return result;
+    });
     await record(lineOf("undo", finished));
-    return plan.files.flatMap((file) => results.get(file) ?? []);
+    return results;
   }
 
   /** Returns the files of an interrupted undo that have their new state already. */
@@ -133,7 +175,7 @@ export class UndoFiles {
       if (mixed) return refused("another program changed it between two changes of the run", true);
       if (!sameState(now, from)) return refused(changedSince(now, from), true);
     }
-    if (from?.oid && this.#wanted.has(from.oid) && (await this.#o.store.get(from.oid)) === null)
+    if (from?.oid && from.moved && (await this.#o.store.get(from.oid)) === null)
       return refused("it is the only copy of a file that the run moved: the record has lost its content");
     if (to === null) return { done: was("removed"), now };
     const content = await this.#o.store.get(to.oid);
@@ -239,11 +281,20 @@ export class UndoFiles {
 class ChangedMeanwhile extends Error {}
 
 /** Removals come first, the deepest ones before all: a file may stand where a folder was, and the other way round. */
-function inOrder(files: readonly PlannedFile[]): [number, PlannedFile][] {
+function inOrder(files: readonly PlannedFile[]): Numbered[] {
   const removed = ({ to }: PlannedFile): number => (to === null ? 0 : 1);
   return [...files.entries()].sort(
     ([, a], [, b]) => removed(a) - removed(b) || (removed(a) === 0 ? compare(b, a) : compare(a, b)),
   );
+}
+
+function foldersAbove(path: string): string[] {
+  const parts = path.split("/").slice(0, -1);
+  return parts.map((_, i) => parts.slice(0, i + 1).join("/"));
+}
+
+function partition(files: readonly Numbered[], test: (file: PlannedFile) => boolean): Numbered[][] {
+  return [files.filter(([, file]) => test(file)), files.filter(([, file]) => !test(file))];
 }
 
 function compare(a: PlannedFile, b: PlannedFile): number {

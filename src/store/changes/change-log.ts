@@ -16,6 +16,8 @@ export const FileState = z.object({
   mode: z.number().optional(),
   /** The file is older than the run, and had another name when it began: it may be the user's only copy. */
   older: z.boolean().optional(),
+  /** Its name when the run began, if that was another one: it may be the user's only copy, and its content is kept. */
+  moved: z.string().optional(),
   /** Why the content was not kept. */
   lost: z.string().optional(),
 });

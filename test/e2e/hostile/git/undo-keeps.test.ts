@@ -225,6 +225,58 @@ describe("undo never takes what the user had", () => {
     },
   );
 
+  /** What the run does, then what an undo takes back besides; every file is back, or its content stays. */
+  const MOVED_FOLDERS: [what: string, ...commands: string[]][] = [
+    ["an ignored folder takes its place", "mv src s2; mv data src"],
+    ["an ignored folder takes its place in two steps", "mv src s2", "mv data src"],
+    ["an untracked folder takes its place", "mv src s2; mv old src"],
+    ["two folders exchanged", "mv src s2; mv old src; mv s2 old"],
+    ["a folder of outside takes its place", "mv src s2; mv ../elsewhere/out src"],
+    ["its files removed, and its time set back", "mv src/x.txt x2; rm src/y.txt; touch -d 2001-01-01 src"],
+    ["its files moved, and its folder in another's place", "mv src/x.txt x2; mv old src/x.txt"],
+    ["an ignored file where the folder was", "mv src/x.txt x2; rm -r src; mv .env src"],
+    ["a link where the folder was", "mv src s2; ln -s data src"],
+  ];
+  test.each(MOVED_FOLDERS)(
+    "no content is lost of a folder that was moved: %s",
+    async (_what, ...commands) => {
+      await using machine = new Machine({ git: true });
+      machine.write(".gitignore", "data/\n.env\n");
+      for (const path of ["src/x.txt", "src/y.txt"]) machine.write(path, `${path}\n`);
+      machine.commit("all");
+      const others = ["data/x.txt", "old/x.txt", "old/z.txt", ".env", join(machine.elsewhere, "out/x.txt")];
+      for (const path of others) machine.write(path, `${path}\n`);
+      const had = ["src/x.txt\n", "src/y.txt\n", ...others.map((path) => `${path}\n`)];
+      const held = (): string[] =>
+        had.filter((text) =>
+          machine.search(text).some((path) => !path.includes(".rnix/") && !path.includes(".git/")),
+        );
+      const uuid = await played(machine, ...commands);
+      const after = held();
+      const { code } = await machine.run(["undo", uuid]);
+      expect(held()).toEqual(expect.arrayContaining(after));
+      if (code === 0)
+        for (const path of ["src/x.txt", "src/y.txt"]) expect(machine.read(path)).toBe(`${path}\n`);
+    },
+  );
+
+  test("the new name of a file stays where only that one is named", async () => {
+    await using machine = new Machine({ git: true });
+    machine.write("a.txt", "a\n");
+    machine.commit("all");
+    machine.write("mine.txt", "mine\n");
+    const uuid = await played(machine, "mv mine.txt z.txt; mv a.txt y.txt");
+    const { code, stderr } = await machine.run(["undo", uuid, "z.txt"]);
+    expect([code, machine.read("z.txt")]).toEqual([1, "mine\n"]);
+    expect(stderr).toContain("left alone  z.txt: it is the only copy of a file that the run moved");
+    expect((await machine.run(["undo", uuid, "z.txt", "mine.txt"])).code).toBe(0);
+    expect([machine.has("z.txt"), machine.read("mine.txt"), machine.read("y.txt")]).toEqual([
+      false,
+      "mine\n",
+      "a\n",
+    ]);
+  });
+
   test("permissions come back, and a pure chmod is a change", async () => {
     await using machine = new Machine({ git: true });
     for (const path of ["private.txt", "script.sh", "only.txt"]) machine.write(path, "a\n");
