@@ -10,22 +10,27 @@ import { readProc } from "./process-table.ts";
 const SERVICES =
   /^(?:tmux: server|tmux|screen|zellij|dtach|abduco|wezterm-mux-ser|cron|crond|atd|anacron|fcron|dbus-daemon|dbus-broker|supervisord|emacs|kitty|konsole|(?:gnome|xfce4|mate)-terminal-?|ptyxis-agent)$/i;
 
+/** These start what a file of the user names, such as a server of terminals, which has no terminal itself. */
+const STARTS_SERVERS = /^dbus-/;
+
 /**
- * Returns the service that has started this process or an ancestor of it; null for none, and where the user has typed at
- * the terminal of one of these processes. Linux only.
+ * Returns the service that has started this process or an ancestor of it, without a user who has typed at the terminal
+ * of what it has started; null for none. A terminal that something made below the service says nothing. Linux only.
  */
 export function serviceBehind(pid: number): string | null {
-  const passed = new Set<number>();
-  for (let one = starterOf(pid); one && !passed.has(one.pid); one = starterOf(one.ppid)) {
-    if (one.pid !== pid && SERVICES.test(one.name)) return one.name;
-    if (one.terminal !== null && isTypedAt(one.terminal)) return null;
-    passed.add(one.pid);
+  const line: Starter[] = [];
+  for (let one = starterOf(pid); one && line.length < MAX_ANCESTORS; one = starterOf(one.ppid)) {
+    const started = line.at(-1);
+    const isServer = STARTS_SERVERS.test(one.name) && SERVICES.test(started?.name ?? "");
+    if (started && SERVICES.test(one.name) && !isServer && !isTypedAt(started.terminal)) return one.name;
+    line.push(one);
   }
-  return transientUnit(pid);
+  return line.some(({ terminal }) => isTypedAt(terminal)) ? null : transientUnit(pid);
 }
 
+const MAX_ANCESTORS = 1000;
+
 interface Starter {
-  pid: number;
   name: string;
   ppid: number;
   /** The number of its terminal; null without one. */
@@ -38,11 +43,12 @@ function starterOf(pid: number): Starter | null {
   const end = stat.lastIndexOf(")");
   const [, ppid, , , terminal] = stat.slice(end + 2).split(" ");
   const name = stat.slice(stat.indexOf("(") + 1, end);
-  return { pid, name, ppid: Number(ppid), terminal: Number(terminal) || null };
+  return { name, ppid: Number(ppid), terminal: Number(terminal) || null };
 }
 
 /** The system sets a terminal's time of reading when a program reads what was typed, at most every 8 seconds. */
-function isTypedAt(device: number): boolean {
+function isTypedAt(device: number | null): boolean {
+  if (device === null) return false;
   const major = (device >> 8) & 0xfff;
   // No service opens a console or a serial line.
   if (major < FIRST_PTS || major > LAST_PTS) return true;

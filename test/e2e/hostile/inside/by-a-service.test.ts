@@ -20,10 +20,16 @@ $socket->flush;
 print scalar <$socket>;
 `;
 
-/** The user's own service runs this line for someone; what it prints. */
-async function asked(machine: Machine, service: string, line: string): Promise<string> {
+/** A shell with the name of the service. */
+function serviceOf(machine: Machine, service: string): string {
   const shell = join(machine.elsewhere, service);
   Bun.spawnSync(["cp", "/bin/sh", shell]);
+  return shell;
+}
+
+/** The user's own service runs this line for someone; what it prints. */
+async function asked(machine: Machine, service: string, line: string): Promise<string> {
+  const shell = serviceOf(machine, service);
   // Not the last command: the shell stays, as the parent.
   const { stdout } = Bun.spawnSync([shell, "-c", `setsid -w sh -c '${line}; true' 2>&1; true`], {
     cwd: machine.project,
@@ -64,6 +70,30 @@ describe.if(process.platform === "linux")("a service that starts programs for an
       expect((await machine.run(["answer", id, "yes", "--read"])).code).toBe(0);
       await until(() => machine.has("made.txt"), "the allowed call");
       await machine.run(["wait", "--all"]);
+    });
+  }
+
+  /** Each has the service's program make a terminal, at which "somebody" types: LINE is run there. */
+  const TERMINALS: Record<string, string> = {
+    "of script": `script -qec "$LINE" /dev/null </dev/null`,
+    "of a shell with a server's name": `cp /bin/sh emacs; script -qec "./emacs -c \\"\\$LINE; true\\"" /dev/null </dev/null`,
+    "of a server by its name": `cp /bin/sh emacs; exec ./emacs -c 'script -qec "$LINE" /dev/null </dev/null; true'`,
+  };
+  for (const [name, made] of Object.entries(TERMINALS)) {
+    test.if(Bun.which("script") !== null)(`a terminal that is made below the service: ${name}`, async () => {
+      await using machine = new Machine();
+      machine.write("plugins/x.ts", "throw new Error('it was run');\n");
+      await machine.run(["ps"]);
+      // A time of reading as that of a terminal at which the user has typed for some time.
+      const line = `touch -a -d '+1 minute' $(tty); ${RNIX} trust --yes 2>&1`;
+      const program = machine.write(join(machine.elsewhere, "made"), made);
+      machine.write(join(machine.elsewhere, "line"), line);
+      const { stdout } = Bun.spawnSync(
+        [serviceOf(machine, "cron"), "-c", `LINE="sh ${machine.elsewhere}/line" sh ${program}; true`],
+        { cwd: machine.project, env: machine.env },
+      );
+      expect(stdout.toString()).toContain("This is for a person");
+      expect(machine.has(join(machine.dataDir, "trust"))).toBe(false);
     });
   }
 
