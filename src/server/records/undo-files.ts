@@ -77,30 +77,36 @@ export class UndoFiles {
       results.set(file, done);
       if (done.done !== "refused" && file.to?.oid) placed.add(file.to.oid);
     };
-    const [copies = [], others = []] = partition(
-      inOrder(plan.files),
-      ({ from }) => from?.moved !== undefined || wanted.has(from?.oid ?? ""),
-    );
+    const isCopy = ({ from }: PlannedFile): boolean =>
+      from?.moved !== undefined || wanted.has(from?.oid ?? "");
     const hasOtherName = async ({ path, from }: PlannedFile): Promise<boolean> => {
       if (force || placed.has(from?.oid ?? "") || (await this.#names(path)) > 1) return true;
-      if (from?.moved !== undefined && (await this.#now(from.moved))?.oid === from.oid) return true;
-      for (const [, file] of copies.filter(([, { to }]) => to?.oid === from?.oid))
-        if ((await this.#decide(file, force)).done.done !== "refused") return true;
-      return false;
+      return from?.moved !== undefined && (await this.#now(from.moved))?.oid === from.oid;
     };
-    const go = async (files: Numbered[]): Promise<void> => {
-      for (const each of files) if (!results.has(each[1]) && (await hasOtherName(each[1]))) await one(each);
+    // Each that can go has another name, or gets one by another that can.
+    const able = async (files: Numbered[]): Promise<Numbered[]> => {
+      let rest = files;
+      for (let before = -1; rest.length !== before; ) {
+        before = rest.length;
+        const soon = new Set(rest.map(([, { to }]) => to?.oid));
+        rest = await filtered(rest, async ([, file]) => {
+          const isFree = !isCopy(file) || soon.has(file.from?.oid) || (await hasOtherName(file));
+          return isFree && (await this.#decide(file, force)).done.done !== "refused";
+        });
+      }
+      return rest;
     };
+    const files = inOrder(plan.files);
     const folders = new Set(plan.files.flatMap(({ path, to }) => (to === null ? [] : foldersAbove(path))));
-    const [removed = [], left = []] = partition(others, ({ to }) => to === null);
+    const inTheWay = files.filter(([, file]) => file.to === null && isCopy(file) && folders.has(file.path));
+    const free = new Set(inTheWay.length > 0 ? await able(files) : []);
     // A folder is removed after what is in it, so one after the other.
-    for (const each of removed) await one(each);
-    await go(copies.filter(([, { path, to }]) => to === null && folders.has(path)));
+    for (const each of files.filter(([, file]) => file.to === null && !isCopy(file))) await one(each);
+    for (const each of inTheWay) if (free.has(each)) await one(each);
+    const left = files.filter(([, file]) => file.to !== null && !isCopy(file));
     await eachParallel(left, MAX_PARALLEL, one);
-    for (let before = -1; results.size > before; ) {
-      before = results.size;
-      await go(copies);
-    }
+    const copies = files.filter(([, file]) => !results.has(file));
+    for (const each of await able(copies)) await one(each);
     for (const [, file] of copies.filter((each) => !results.has(each[1]))) {
       const { done } = await this.#decide(file, force);
       const stays = { path: file.path, done: "refused" as const, reason: ONLY_COPY, forcible: true };
@@ -293,8 +299,10 @@ function foldersAbove(path: string): string[] {
   return parts.map((_, i) => parts.slice(0, i + 1).join("/"));
 }
 
-function partition(files: readonly Numbered[], test: (file: PlannedFile) => boolean): Numbered[][] {
-  return [files.filter(([, file]) => test(file)), files.filter(([, file]) => !test(file))];
+async function filtered<T>(all: readonly T[], test: (one: T) => Promise<boolean>): Promise<T[]> {
+  const found: T[] = [];
+  for (const one of all) if (await test(one)) found.push(one);
+  return found;
 }
 
 function compare(a: PlannedFile, b: PlannedFile): number {

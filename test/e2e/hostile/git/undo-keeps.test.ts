@@ -234,6 +234,11 @@ describe("undo never takes what the user had", () => {
     ["a folder of outside takes its place", "mv src s2; mv ../elsewhere/out src"],
     ["its files removed, and its time set back", "mv src/x.txt x2; rm src/y.txt; touch -d 2001-01-01 src"],
     ["its files moved, and its folder in another's place", "mv src/x.txt x2; mv old src/x.txt"],
+    [
+      "a chain that ends at one of outside",
+      "mv src/x.txt t; mv src/y.txt src/x.txt; mv ../elsewhere/out/x.txt src/y.txt; mv t z",
+    ],
+    ["a circle and an ignored file", "mv src/x.txt t; mv .env src/x.txt; mv src/y.txt .env; mv t src/y.txt"],
     ["an ignored file where the folder was", "mv src/x.txt x2; rm -r src; mv .env src"],
     ["a link where the folder was", "mv src s2; ln -s data src"],
   ];
