@@ -70,7 +70,8 @@ export function defineCommand<const F extends Flags>(spec: CommandSpec<F>): Comm
       try {
         flags = readFlags(spec.flags, parsed);
         args = checkArguments(parsed.positionals, spec.args ?? []);
-        if (files !== undefined || namesFile(known, parsed)) {
+        const mayOpen = files !== undefined || io.stdin.kind === "file" || namesFile(known, parsed);
+        if (mayOpen) {
           const { requireFiles } = await import("./files/named-files.ts");
           await requireFiles(io, known, parsed, async () => (await files?.(io, args, flags)) ?? {});
         }

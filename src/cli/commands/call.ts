@@ -29,6 +29,7 @@ export default defineCommand({
     "Plugins and MCP servers of a project that you have not trusted are not called. Inside a run, the run's rights apply.",
     "The exit code is 0 for a result, 1 for a call that failed, 64 for an unknown tool or a wrong input.",
   ],
+  files: async (_io, [, input]) => (input === "-" ? { read: ["/dev/stdin"] } : {}),
   async run(io, flags, [name = "", input]) {
     const target = name.startsWith("/") ? { path: name } : { tool: name };
     const given = input === "-" ? await readInput(io) : (input ?? "{}");

@@ -62,6 +62,14 @@ describe("what rnix writes and reads inside a run needs the right to it", () => 
       `${RNIX} workflow run ${out}/secret.json`,
       `${RNIX} compose up -f ${out}/secret.json`,
       `${RNIX} compose graph -f script.yaml`,
+      `${SPAWN} < ${out}/secret.json`,
+      `${RNIX} spawn -q - < schema.json`,
+      `${RNIX} sh < script.yaml`,
+      `${RNIX} call Bash - < schema.json`,
+      `${SPAWN} --add /dev/stdin < ${out}/secret.json`,
+      `${SPAWN} --system-prompt @/dev/fd/3 3< schema.json`,
+      `${SPAWN} --output-schema /proc/self/fd/0 < schema.json`,
+      `${SPAWN} --add /dev/null --untrusted - < schema.json`,
     ];
     const commands = [...written, ...read];
     const results = await typed(machine, commands, [`Bash(${RNIX} *)`]);
