@@ -7,28 +7,24 @@ interface KnownProvider {
   keyVariable?: string;
 }
 
+function withKey(about: string, keyPage: string, keyVariable: string): KnownProvider {
+  return { about, keyPage, keyVariable };
+}
+
 /** In the order in which they are offered. */
 export const KNOWN_PROVIDERS: Readonly<Record<string, KnownProvider>> = {
-  anthropic: {
-    about: "Anthropic's API, with a key",
-    keyPage: "https://platform.claude.com/settings/keys",
-    keyVariable: "ANTHROPIC_API_KEY",
-  },
-  openai: {
-    about: "OpenAI's API, with a key",
-    keyPage: "https://platform.openai.com/api-keys",
-    keyVariable: "OPENAI_API_KEY",
-  },
-  google: {
-    about: "Google's Gemini API, with a key",
-    keyPage: "https://aistudio.google.com/apikey",
-    keyVariable: "GEMINI_API_KEY",
-  },
-  openrouter: {
-    about: "models of many services, with one key",
-    keyPage: "https://openrouter.ai/settings/keys",
-    keyVariable: "OPENROUTER_API_KEY",
-  },
+  anthropic: withKey(
+    "Anthropic's API, with a key",
+    "https://platform.claude.com/settings/keys",
+    "ANTHROPIC_API_KEY",
+  ),
+  openai: withKey("OpenAI's API, with a key", "https://platform.openai.com/api-keys", "OPENAI_API_KEY"),
+  google: withKey("Google's Gemini API, with a key", "https://aistudio.google.com/apikey", "GEMINI_API_KEY"),
+  openrouter: withKey(
+    "models of many services, with one key",
+    "https://openrouter.ai/settings/keys",
+    "OPENROUTER_API_KEY",
+  ),
   ollama: { about: "an Ollama server on this machine, without a key" },
   claude: { about: "the Claude Code CLI, with its own login" },
   cursor: { about: "the Cursor CLI, with its own login", keyVariable: "CURSOR_API_KEY" },

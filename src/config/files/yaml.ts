@@ -89,6 +89,12 @@ export interface Checked<S extends ZodType> {
   text: YamlText;
 }
 
+/** The place of a part as `file:line:column`. */
+export function placeIn(text: YamlText, path: readonly PropertyKey[], what?: "key" | "value"): string {
+  const { line, column } = text.position(path, what);
+  return `${text.file}:${line}:${column}`;
+}
+
 /** An INVALID error at a part of the text, for rules that a schema cannot express. */
 export function yamlError(
   text: YamlText,

@@ -11,7 +11,7 @@ import type { Setting } from "../../options/setting.ts";
 import { isSetting, SETTINGS, type SettingKey, type SettingValues } from "../../options/settings.ts";
 import { type ConfigSources, refuseEscape } from "../config-sources.ts";
 import { choice, commandLine, formatLimit, limit, list, strict, text, texts } from "../files/values.ts";
-import { type Checked, readYaml, type YamlText, yamlError } from "../files/yaml.ts";
+import { type Checked, placeIn, readYaml, type YamlText, yamlError } from "../files/yaml.ts";
 import type { Project } from "../project/project.ts";
 import { asksTrust, classOf } from "../trust/project-keys.ts";
 import { alwaysPart, leftOutText, type TrustRequest } from "../trust/trust.ts";
@@ -310,10 +310,7 @@ function placesIn(file: ConfigFile, refused: ReadonlySet<string> = new Set()): [
     ...(value.allow_always === undefined || isRefused ? [] : ([ALLOW_ALWAYS] as const)),
     ...OWN_KEYS.filter((key) => value[key] !== undefined),
   ];
-  return keys.map((key) => {
-    const { line, column } = text.position([key], "key");
-    return [key, `${text.file}:${line}:${column}`];
-  });
+  return keys.map((key) => [key, placeIn(text, [key], "key")]);
 }
 
 /** What of a project's file needs trust, except its rules. */
@@ -334,10 +331,7 @@ function askedKeys(own: ConfigFile, yours: Values): TrustRequest[] {
 }
 
 function alwaysRules({ value: { allow_always = [] }, text }: ConfigFile): AlwaysRule[] {
-  return allow_always.map((rule, i) => {
-    const { line, column } = text.position([ALLOW_ALWAYS, i]);
-    return { rule, source: `${text.file}:${line}:${column}` };
-  });
+  return allow_always.map((rule, i) => ({ rule, source: placeIn(text, [ALLOW_ALWAYS, i]) }));
 }
 
 /** Each rule of a project is trusted by itself; one that the user has as well needs no trust. */

@@ -10,6 +10,7 @@ import {
   type FrontMatter,
   parseStockYaml,
   parseYaml,
+  placeIn,
   splitFrontMatter,
   type YamlText,
   yamlError,
@@ -79,8 +80,7 @@ export function toolNames(listed: string | string[]): string[] {
 
 /** Problems that its author should fix. The skill is used anyway. */
 export function warningsOf(folder: string, name: string, yaml: YamlText): string[] {
-  const { line, column } = yaml.position(["name"]);
-  const at = `${yaml.file}:${line}:${column}:`;
+  const at = `${placeIn(yaml, ["name"])}:`;
   const warnings: string[] = [];
   if (name !== folder) {
     warnings.push(`${at} the name "${name}" is not the folder's; the skill is called ${folder}`);
@@ -95,13 +95,8 @@ export async function checkSkillFile(file: string, content: string): Promise<str
   const { value, text: yaml } = await parseYaml(Format.unwrap().loose(), front, file, { firstLine: 2 });
   const warnings = foreignKeys(Object.keys(value), yaml);
   const folder = basename(file.slice(0, -SKILL_FILE.length - 1));
-  const { line, column } = yaml.position(["name"]);
-  if (value.name !== folder) {
-    throw new SyscallError(
-      "INVALID",
-      `${file}:${line}:${column}: expected the folder's name "${folder}", got "${value.name}"`,
-    );
-  }
+  if (value.name !== folder)
+    throw yamlError(yaml, ["name"], `expected the folder's name "${folder}", got "${value.name}"`);
   if (body === "") warnings.push(`${file}: there are no instructions after the front matter`);
   return warnings;
 }
@@ -122,8 +117,7 @@ function foreignKeys(keys: readonly string[], yaml: YamlText): string[] {
       const meant = FOREIGN.has(key) ? undefined : nearestName(key, known);
       if (meant !== undefined)
         throw yamlError(yaml, [key], `unknown key "${key}"; did you mean "${meant}"?`, "key");
-      const { line, column } = yaml.position([key], "key");
-      return `${yaml.file}:${line}:${column}: the key "${key}" is not part of the format, and Rnix ignores it`;
+      return `${placeIn(yaml, [key], "key")}: the key "${key}" is not part of the format, and Rnix ignores it`;
     });
 }
 
