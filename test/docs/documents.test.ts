@@ -38,6 +38,7 @@ const EXAMPLE_NAMES: Record<string, string[]> = {
   "docs/configuration.md": ["UID"],
   "docs/mcp.md": ["context_servers"],
   "docs/providers.md": ["top_k"],
+  "docs/security.md": ["ptrace_scope"],
   // Their names are put together of a signal and a word.
   "docs/telemetry.md": ["HEADERS", "COMPRESSION"]
     .map((word) => `OTEL_EXPORTER_OTLP_${word}`)

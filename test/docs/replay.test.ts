@@ -43,8 +43,10 @@ describe("docs/replay.md", () => {
   });
 
   test("names every kind of difference, every key of a script and every key of a condition", () => {
-    const sources = ["script.ts", "condition.ts"].map((file) =>
-      readFileSync(join(ROOT, "plugins/replay", file), "utf8"),
+    // The part of a recorded step, at the end of script.ts, is no part of a script.
+    const sources = ["script.ts", "condition.ts"].map(
+      (file) =>
+        readFileSync(join(ROOT, "plugins/replay", file), "utf8").split("/** The part of a step")[0] ?? "",
     );
     const keys = sources.flatMap((source) => [
       ...source.matchAll(/^\s+(\w+): (?:z$|z\.|texts|pattern|Match|Condition)/gm),
