@@ -46,7 +46,7 @@ export const RESERVED: ReadonlySet<string> = new Set(
 export function parseScript(source: string, name: string): Job[] {
   if (source.length > MAX_SOURCE)
     throw new SyscallError("INVALID", `${name}: expected a script of at most ${MAX_SOURCE} characters.`);
-  const lexer = new Lexer(source, substituteAt(1));
+  const lexer = new Lexer(source, substitutes());
   try {
     return new Parser(lexer, "end").jobs();
   } catch (thrown) {
@@ -57,10 +57,12 @@ export function parseScript(source: string, name: string): Job[] {
 }
 
 /** Reads the commands of `$(…)`, so that a script with a wrong one does not begin. They are parsed again where they run. */
-function substituteAt(depth: number): (lexer: Lexer, end: "close" | "end") => [] {
+function substitutes(): (lexer: Lexer, end: "close" | "end") => [] {
+  let depth = 0;
   return (lexer, end) => {
-    if (depth > MAX_DEPTH) throw new NotUnderstood("too many substitutions in each other");
+    if (++depth > MAX_DEPTH) throw new NotUnderstood("too many substitutions in each other");
     new Parser(lexer, end).jobs();
+    depth--;
     return [];
   };
 }
