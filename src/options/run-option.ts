@@ -51,7 +51,7 @@ export interface RunOption {
    * another kind of value, `inheritedOptions` of src/kernel/lifetime/spawn-limits.ts says.
    */
   inherited?: true;
-  /** The part of the budget that it limits. What a child uses counts for its parent, too. */
+  /** The part of the budget that it limits: what a child uses counts for its parent, too. For a limit of each run alone, `inherited`. */
   limits?: "tokens" | "cost" | "steps" | "timeMs";
   /**
    * The record from which a resume restores the value. `options`: `options` of proc-info.json. `head`: process-meta.json,

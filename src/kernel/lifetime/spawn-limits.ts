@@ -105,11 +105,14 @@ export function settledOptions(
   const settled = OPTION_NAMES.flatMap((name) => {
     const { kind, process, agent: ofAgent, inherited, setting } = optionOf(name);
     if (!process || kind === "limit" || Reflect.get(opts, name) !== undefined) return [];
+    const agents: unknown = ofAgent && Reflect.get(agent, name);
+    // null: `unlimited`. A parent's limit holds all the same.
+    if (agents === null) return [];
     const value: unknown =
-      (ofAgent && Reflect.get(agent, name)) ??
+      agents ??
       (inherited && parent && Reflect.get(parent.spec.opts, name)) ??
       (setting && Reflect.get(opts.limits, keyOf(name)));
-    return [[name, value] as const];
+    return value === null ? [] : [[name, value] as const];
   });
   const own = objectOf<ProcessOptions>(settled);
   const above = parent?.spec.opts;
