@@ -122,8 +122,9 @@ export class WorkTree {
     const isOlder: Listing["isOlder"] = (path, isReplaced = false) => {
       if (!isReplaced && scan.wasIgnored(path)) return "here";
       const stat = listed.stats.get(path);
-      const isNew = !stat || stat.birthtimeMs === 0 || stat.birthtimeMs >= this.#begunMs - SLACK_MS;
-      if (isNew || stat.isDirectory()) return false;
+      // Some file systems, such as NFS, do not know when a file was made.
+      const born = stat?.birthtimeMs || (stat?.mtimeMs ?? 0);
+      if (!stat || born >= this.#begunMs - SLACK_MS || stat.isDirectory()) return false;
       return scan.formerNames.has(stat.ino % 2 ** 32) ? "listed" : "elsewhere";
     };
     const formerName = (path: string): string | undefined =>

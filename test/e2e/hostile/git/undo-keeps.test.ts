@@ -282,6 +282,32 @@ describe("undo never takes what the user had", () => {
     ]);
   });
 
+  const mounts = Bun.spawnSync(["unshare", "-m", "mount", "-t", "ramfs", "none", "/mnt"]).success;
+  test.if(mounts).each([
+    ["mv .env env.txt", "env.txt", "secret\n"],
+    ["mv .env a.txt", "a.txt", "secret\n"],
+    ["mv data kept", "kept/db", "rows\n"],
+  ])("where the file system does not know when a file was made: %s", async (command, path, content) => {
+    await using machine = new Machine();
+    const { project } = machine;
+    Bun.spawnSync(["mount", "-t", "ramfs", "none", project]);
+    try {
+      machine.git("init", "-q");
+      machine.write("a.txt", "a\n");
+      machine.write(".gitignore", ".env\ndata/\n");
+      machine.commit("all");
+      machine.write(".env", "secret\n");
+      machine.write("data/db", "rows\n");
+      const uuid = await played(machine, `${command}; echo run > new.txt`);
+      const { code, stderr } = await machine.run(["undo", uuid]);
+      expect([code, machine.read(path), machine.has("new.txt")]).toEqual([1, content, false]);
+      expect(stderr).toContain(`left alone  ${path}: it is older than the run`);
+      await machine.run(["daemon", "stop"]);
+    } finally {
+      Bun.spawnSync(["umount", "-l", project]);
+    }
+  });
+
   test("permissions come back, and a pure chmod is a change", async () => {
     await using machine = new Machine({ git: true });
     for (const path of ["private.txt", "script.sh", "only.txt"]) machine.write(path, "a\n");
