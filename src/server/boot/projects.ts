@@ -9,11 +9,10 @@ import { embeddedAgents, embeddedSkills } from "../../plugin/host/embedded.ts";
 import { PluginHost } from "../../plugin/host/host.ts";
 import type { Confine } from "../../plugin/host/process-options.ts";
 import { Notifier } from "../notify/notifier.ts";
-import { BASES } from "../plan/base-folder.ts";
 import type { BasePorts, BaseRevisions } from "../plan/base-revision.ts";
 import { CommandKeys } from "../plan/run-environment.ts";
 import { type ActiveProjects, RunWatch } from "../plan/run-watch.ts";
-import { Workspaces } from "../plan/workspace.ts";
+import { BASES, Workspaces } from "../plan/workspace.ts";
 import type { Machine } from "./machine.ts";
 import type { BootOptions } from "./options.ts";
 

@@ -3,9 +3,9 @@
 import { daemonEnvironment } from "../../config/environment/environment.ts";
 import type { Env } from "../../config/environment/paths.ts";
 import type { Projects } from "../../config/project/project.ts";
-import { KernelWatch } from "../daemon/kernel-watch.ts";
+import { KernelWatch } from "../daemon/kernel-locks.ts";
 import type { SpawnPorts } from "../plan/plan-spawn.ts";
-import { GcSchedule } from "../records/gc-schedule.ts";
+import { GcSchedule } from "../records/collector.ts";
 import { DaemonInit } from "../recovery/init-service.ts";
 import { SupervisedRuns } from "../recovery/supervised-runs.ts";
 import { topSuspended, wakerListener, wakerOf } from "../recovery/waker.ts";

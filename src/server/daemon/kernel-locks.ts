@@ -1,7 +1,8 @@
-/** The folders of kernels, and their lock files, by which others see that one lives. */
+/** The folders of kernels, and their lock files, by which others see that one lives or has died. */
 
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
+import { type Clock, every, type Timer } from "../../lib/clock.ts";
 import { FileLock } from "../../store/files/file-lock.ts";
 
 const TAKE_MS = 5_000;
@@ -48,5 +49,49 @@ export class KernelLocks {
   /** Removes the file of a dead kernel: a file that does not exist is as free as an unlocked one. */
   forget(kernelId: string): void {
     FileLock.tryAcquire(join(this.#folder, kernelId))?.release({ remove: true });
+  }
+}
+
+/** Together with the sweep, less than a second. */
+const LOOK_MS = 500;
+
+interface KernelWatchPorts {
+  clock: Pick<Clock, "timer">;
+  locks: Pick<KernelLocks, "all" | "isAlive">;
+  /** Kernels have died since the last call. */
+  onDeath(): void;
+}
+
+/**
+ * Looks at the locks of all kernels. A kernel that ends in order removes its file; the lock of one that was killed
+ * becomes free. Without this, the programs of a killed `--no-daemon` would run until the daemon's next start.
+ */
+export class KernelWatch {
+  readonly #ports: KernelWatchPorts;
+  /** What the last look found. A new kernel makes its file and then locks it, so "new" is looked at again. */
+  #seen: Map<string, "alive" | "new" | "dead">;
+  readonly #timer: Timer;
+
+  /** Kernels that are dead already are left to the recovery at the start. */
+  constructor(ports: KernelWatchPorts) {
+    this.#ports = ports;
+    this.#seen = new Map(ports.locks.all().map((id) => [id, ports.locks.isAlive(id) ? "alive" : "dead"]));
+    this.#timer = every(ports.clock, LOOK_MS, () => this.#look());
+  }
+
+  close(): void {
+    this.#timer.cancel();
+  }
+
+  #look(): void {
+    const { locks, onDeath } = this.#ports;
+    const before = this.#seen;
+    const stateOf = (id: string) => {
+      if (locks.isAlive(id)) return "alive" as const;
+      return before.has(id) ? ("dead" as const) : ("new" as const);
+    };
+    this.#seen = new Map(locks.all().map((id) => [id, stateOf(id)]));
+    const hasDied = [...this.#seen].some(([id, state]) => state === "dead" && before.get(id) !== "dead");
+    if (hasDied) onDeath();
   }
 }

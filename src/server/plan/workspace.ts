@@ -161,3 +161,5 @@ function inHome(where: Where, { home, dir }: WorktreeOrigin): Where {
   const { base } = where;
   return { ...where, cwd: mapped(where.cwd), ...(base?.cwd && { base: { ...base, cwd: mapped(base.cwd) } }) };
 }
+
+export const BASES = "base";
