@@ -38,6 +38,8 @@ interface OutboxPorts {
   send(message: Outgoing, when: When): Promise<{ seq: number }>;
   /** Fails when the model has read it. */
   takeBack(seq: number): Promise<unknown>;
+  /** A message is on disk that was being sent when the run was lost: `clear` did not count it. */
+  late?(): void;
   changed(): void;
 }
 
@@ -53,6 +55,8 @@ export class Outbox {
   #entries: Entry[] = [];
   readonly #sent = new BoundedMap<number, Sent>(MAX_REMEMBERED);
   #sending: Promise<unknown> = Promise.resolve();
+  /** The run is not live any more, and can be resumed. */
+  #waitsOnDisk = false;
   /** Texts whose log entry is still to come: they are shown already. */
   #shown: string[] = [];
 
@@ -77,6 +81,7 @@ export class Outbox {
     try {
       const { seq } = await sent;
       this.#number(entry, seq);
+      if (this.#waitsOnDisk) this.#ports.late?.();
     } catch (error) {
       this.#remove(entry);
       throw error;
@@ -159,6 +164,7 @@ export class Outbox {
     for (const { returned } of left) returned?.();
     const kept = sent.length - left.length;
     this.#entries = [];
+    this.#waitsOnDisk = !hasEnded;
     this.#ports.changed();
     return { unread: joined(left.map(({ draft }) => draft)), kept };
   }

@@ -72,6 +72,7 @@ export class RunSession {
     this.outbox = new Outbox({
       send: (message, when) => this.#send(message, when),
       takeBack: (seq) => ports.link.request("take_back_message", { ...this.#target(), seq }),
+      late: () => ports.print("1 message not read yet"),
       changed: ports.changed,
     });
     // Not waited for where the run begins without a message.
