@@ -56,8 +56,8 @@ async function connectionsOf(
   uuid: string,
 ): Promise<HostConnections[]> {
   const hosts = new Map<string, HostConnections>();
-  for await (const { syscall, args, error } of records.everyEvent(uuid)) {
-    const found = syscall === "Connect" ? Connect.safeParse(args).data : undefined;
+  for await (const { args, error } of records.everyEvent(uuid, undefined, "Connect")) {
+    const found = Connect.safeParse(args).data;
     if (found === undefined) continue;
     const host = `${found.host}:${found.port}`;
     const sum = hosts.get(host) ?? { host, count: 0, failed: 0, sent: 0, received: 0 };

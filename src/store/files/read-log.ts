@@ -125,6 +125,8 @@ export async function readLog<T>(
     numberOf?(line: Uint8Array | undefined): { n: number; p: number | undefined } | undefined;
     /** Skip the lines whose last event has this or a smaller number. */
     newer?: number;
+    /** Skip the lines without this text: most of a long file need not be parsed. */
+    including?: string;
   },
 ): Promise<LogPage<T>> {
   const page: LogPage<T> = {
@@ -146,7 +148,9 @@ export async function readLog<T>(
     if (numbers?.p !== undefined && next.lastNumber !== undefined && numbers.p !== next.lastNumber)
       page.missing++;
     next.lastNumber = numbers?.n;
-    if (numbers && numbers.n <= (o.newer ?? 0) && line.ended) {
+    const isOld = numbers !== undefined && numbers.n <= (o.newer ?? 0);
+    const isOther = o.including !== undefined && line.bytes && !textOf(line.bytes).includes(o.including);
+    if ((isOld || isOther) && line.ended) {
       [next.after, next.at] = [number, line.at + line.length + 1];
       return true;
     }
@@ -163,6 +167,10 @@ export async function readLog<T>(
   };
   await eachLine(fs, path, visit, o.at);
   return page;
+}
+
+function textOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
 }
 
 function countDamaged(page: LogPage<unknown>, line: number): void {

@@ -33,6 +33,8 @@ export interface Page extends Partial<LogPosition> {
   limit?: number;
   /** Skip the lines whose last event has this or a smaller number. */
   newer?: number;
+  /** Skip the lines without this text. */
+  including?: string;
 }
 
 const DEFAULT_PAGE = 10_000;
@@ -137,8 +139,11 @@ export class RunRecords {
     yield* this.#all(uuid, STEPS, (await schemas()).StepRecord, lost);
   }
 
-  async *everyEvent(uuid: string, lost?: FaultCollector): AsyncGenerator<SyscallEventWire> {
-    yield* this.#all(uuid, EVENTS, (await schemas()).SyscallEventWire, lost);
+  /** `syscall`: events of this one alone. */
+  async *everyEvent(uuid: string, lost?: FaultCollector, syscall?: string): AsyncGenerator<SyscallEventWire> {
+    const including = syscall && `"syscall":${JSON.stringify(syscall)}`;
+    for await (const event of this.#all(uuid, EVENTS, (await schemas()).SyscallEventWire, lost, including))
+      if (syscall === undefined || event.syscall === syscall) yield event;
   }
 
   /** What happened to a run, in order: the events of its finished steps, then those of the open one. */
@@ -240,9 +245,10 @@ export class RunRecords {
     file: string,
     schema: z.ZodType<T>,
     lost: FaultCollector | undefined,
+    including?: string,
   ): AsyncGenerator<T> {
     for (let from: LogPosition = { after: 0, at: 0 }; ; ) {
-      const page = await this.#log(uuid, file, schema, { ...from, limit: BATCH });
+      const page = await this.#log(uuid, file, schema, { ...from, limit: BATCH, including });
       lost?.add(file, page);
       yield* page.records;
       if (page.next.after === from.after) return;

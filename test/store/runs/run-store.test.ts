@@ -108,6 +108,17 @@ describe("the files of a run", () => {
     expect((await openJournal(store, UUID)).entries).toHaveLength(2);
   });
 
+  test("the events of one syscall come from all pages of a long trace", async () => {
+    const { store, writer } = newRun();
+    for (let i = 0; i < 250; i++) writer.event(event(i % 50 === 0 ? "Connect" : "Open"));
+    writer.event({ ...event("Open"), args: { text: '"syscall":"Connect"' } });
+    await writer.close();
+    expect(await Array.fromAsync(store.everyEvent(UUID, undefined, "Connect"))).toEqual(
+      Array(5).fill(event("Connect")),
+    );
+    expect(await Array.fromAsync(store.everyEvent(UUID))).toHaveLength(251);
+  });
+
   test("the first run in a project hides the data folder from git", () => {
     const project = temporaryFolder();
     new RunStore(join(project, ".rnix", "data")).create(UUID);
