@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { supervisorLog } from "../../../src/server/methods/attach-log.ts";
+import { supervisorLog } from "../../../src/server/methods/shared/run-log.ts";
 import { Supervised } from "../../support/supervised.ts";
 import { until } from "../../support/until.ts";
 

@@ -1,6 +1,8 @@
 /** The log of a run as its story has it, from any entry on. */
 
 import { entriesOf, resultEntry, switchEntry, unitEntry, wordsOf } from "../../../kernel/events/log-entry.ts";
+import type { SyscallEvent } from "../../../kernel/types.ts";
+import type { Channel } from "../../../lib/channel.ts";
 import type { StreamEvent } from "../../../protocol/methods.ts";
 import type { RunEvent } from "../../../run/events.ts";
 import type { LogEntry } from "../../../run/live-event.ts";
@@ -10,6 +12,7 @@ import type { ProcInfo } from "../../../store/runs/schema.ts";
 import { type StoryEvent, StoryReader } from "../../../store/runs/story.ts";
 import type { Run } from "../../records/recorded-run.ts";
 import { receiptOf } from "./receipt.ts";
+import { until } from "./stream-events.ts";
 
 /** Reads the log of a run, live or ended. Each recorded entry comes once, in the order in which it was recorded. */
 export class RunLog {
@@ -103,4 +106,63 @@ export function endEntries(info: ProcInfo): Extract<StreamEvent, { type: "log_en
   const why = end.error?.message ?? end.suspended?.reason;
   const text = `${end.exit_reason} (exit ${end.exit_code})${why === undefined ? "" : `: ${why}`}`;
   return [{ ts, step: info.steps, kind: "end", text, end }];
+}
+
+/** The log of a supervisor. It has no steps, so its events are logged: the recorded ones, then those of `live`, each once. */
+export async function* supervisorLog(
+  { info, records }: Run,
+  live: Channel<SyscallEvent> | undefined,
+  gone: AbortSignal,
+  damage?: DamageCollector,
+): AsyncGenerator<LogEntry> {
+  const reported = new Set<string>();
+  const entryOf = (event: SyscallEvent): LogEntry | undefined => {
+    const text = words(event);
+    const ts = new Date(info.created_at_ms + event.timestamp_ms + event.duration_ms).toISOString();
+    return text === undefined ? undefined : { ts, step: 0, kind: "unit", text };
+  };
+  for await (const event of records.everyEvent(info.uuid, damage)) {
+    const entry = entryOf(event);
+    if (entry) yield entry;
+    // The latest event of a live supervisor may arrive twice.
+    if (live && entry) reported.add(key(event));
+  }
+  if (!live) return;
+  for await (const event of until<SyscallEvent>(live, gone)) {
+    const entry = reported.delete(key(event)) ? undefined : entryOf(event);
+    if (entry) yield entry;
+  }
+}
+
+function key({ timestamp_ms, duration_ms, syscall, args }: SyscallEvent): string {
+  return `${timestamp_ms} ${duration_ms} ${syscall} ${JSON.stringify(args)}`;
+}
+
+/** Undefined for what every process does. */
+function words({ syscall, args, result, error }: SyscallEvent): string | undefined {
+  const child = String(args.child);
+  const pid = args.pid === null ? "" : ` (PID ${String(args.pid)})`;
+  const done = error ?? String(result);
+  switch (syscall) {
+    case "SpawnSupervisor":
+      return error ?? `supervises ${listed(args.children)} (${String(args.strategy)})`;
+    case "SupervisorStart":
+      return error ?? `${child} runs as PID ${done}`;
+    case "SupervisorExit": {
+      const ended = `ended: ${String(args.exit_reason)} (exit ${String(args.exit_code)})`;
+      return `${child}${pid} ${args.exit_reason === null ? "did not start" : ended}; ${done}`;
+    }
+    case "SupervisorStop":
+      return `${child}${pid} was stopped: ${done}`;
+    case "SupervisorRestart":
+      return `starting ${listed(args.children)}`;
+    case "SupervisorGiveUp":
+      return `gave up: more than ${String(args.intensity)} restarts in ${String(args.period_ms)} ms`;
+    default:
+      return undefined;
+  }
+}
+
+function listed(names: unknown): string {
+  return Array.isArray(names) ? names.join(", ") : "";
 }
