@@ -177,6 +177,10 @@ export default defineCommand({
     `  fervor: {
     kind: "count", hint: "N", setting: run("count", 3, "how eager it is"), agent: true, process: true,
     inherited: true, recorded: "options", shown: "fervor", help: { spawn: "how eager it is" },
+  },
+  restraint: {
+    kind: "count", hint: "N", setting: run("count", null, "how restrained it is"), agent: true, process: true,
+    inherited: true, recorded: "options", shown: "restraint", help: { spawn: "how restrained it is" },
   },`,
   );
   expectAsDocumented("a run option", checkout.touched());
