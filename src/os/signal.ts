@@ -41,13 +41,17 @@ const SLICE_MS = 3;
  * counts as the last only if it saw no process that is new since the one before. `kill` returns null for a process
  * that it spares. Returns the killed ones of the last scan.
  */
-export function killRepeatedly<T>(list: () => readonly number[], kill: (pid: number) => T | null): T[] {
-  const end = performance.now() + SLICE_MS;
+export function killRepeatedly<T>(
+  list: () => readonly number[],
+  kill: (pid: number) => T | null,
+  now: () => number = () => performance.now(),
+): T[] {
+  const end = now() + SLICE_MS;
   for (let before = new Set<number>(); ; ) {
     const pids = list();
     const killed = pids.flatMap((pid) => kill(pid) ?? []);
     const isLast = killed.length === 0 && pids.every((pid) => before.has(pid));
-    if (isLast || performance.now() > end) return killed;
+    if (isLast || now() > end) return killed;
     before = new Set(pids);
   }
 }
