@@ -71,7 +71,11 @@ export class AnswerBuilder {
         const { toolCallId, toolName, providerExecuted, input } = part;
         if (providerExecuted === true)
           this.#parts.push({
-            ...{ type: "tool-call", toolCallId, toolName, input: inputOf(input), providerExecuted },
+            type: "tool-call",
+            toolCallId,
+            toolName,
+            input: inputOf(input),
+            providerExecuted,
             ...options,
           });
         else this.#parts.push({ type: "call", call: toolCall(part), meta });

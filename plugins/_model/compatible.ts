@@ -37,7 +37,10 @@ async function languageModel(url: string, { model, key, fetch }: Access): Promis
   const withKey = (options: LanguageModelV4CallOptions): LanguageModelV4CallOptions =>
     key === "" ? options : { ...options, headers: { ...options.headers, authorization: `Bearer ${key}` } };
   return {
-    ...{ specificationVersion, provider, modelId, supportedUrls },
+    specificationVersion,
+    provider,
+    modelId,
+    supportedUrls,
     doGenerate: (options) => calls.run(fetch, () => common.doGenerate(withKey(options))),
     doStream: (options) => calls.run(fetch, () => common.doStream(withKey(options))),
   };

@@ -166,7 +166,10 @@ const Child = () =>
     shutdown: shutdown(),
     ...optionKeys(CHILD_OPTIONS),
   }).transform(({ id, intent, restart, shutdown, ...options }) => ({
-    ...{ id, intent, restart, shutdown },
+    id,
+    intent,
+    restart,
+    shutdown,
     options: optionsIn(options, CHILD_OPTIONS),
   }));
 

@@ -263,8 +263,13 @@ export class Ledger {
 
   #of(id: string): JobRows {
     return this.#jobs.getOrInsertComputed(id, () => ({
-      ...{ rows: new Map(), open: new Map(), ranges: new Map() },
-      ...{ dues: new Set(), causes: new Set(), lastDue: NONE, floor: NONE },
+      rows: new Map(),
+      open: new Map(),
+      ranges: new Map(),
+      dues: new Set(),
+      causes: new Set(),
+      lastDue: NONE,
+      floor: NONE,
     }));
   }
 }

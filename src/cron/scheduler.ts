@@ -65,7 +65,9 @@ export class Scheduler {
     this.#started = new StartedRuns(ports.userDataDir, project.dataDir, this.#fs);
     const shared: ProjectPorts = {
       ...ports,
-      ...{ project, ledger, timetables: this.#timetables },
+      project,
+      ledger,
+      timetables: this.#timetables,
       job: (id) => this.#byId.get(id),
       jobs: () => this.#list.jobs,
       change: async (id, change) => {

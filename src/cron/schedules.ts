@@ -265,7 +265,8 @@ export class Schedules {
     const isOfRun = job.creator.kind === "run";
     return {
       ...shown,
-      ...{ next_at: next, last },
+      next_at: next,
+      last,
       ...(isOfRun && { shared_budget: this.#ports.agentBudget(project) }),
     };
   }
@@ -297,9 +298,18 @@ export class Schedules {
 /** Stands for the jobs of a project whose files can't be read, so that lists of all projects name it. */
 function unreadable({ id, dir }: JobProject, reason: string, now: number): JobInfo {
   return {
-    ...{ id, name: "(unreadable)", project: dir, state: "blocked", reason },
-    ...{ trigger: { cron: "-" }, intent: "-", run: {}, creator: { kind: "user" } },
-    ...{ created_at: isoOf(now), next_at: null, last: null },
+    id,
+    name: "(unreadable)",
+    project: dir,
+    state: "blocked",
+    reason,
+    trigger: { cron: "-" },
+    intent: "-",
+    run: {},
+    creator: { kind: "user" },
+    created_at: isoOf(now),
+    next_at: null,
+    last: null,
   };
 }
 

@@ -116,7 +116,9 @@ function PartsOf({ project }: { project: string }) {
     [
       "MCP servers",
       servers.map(({ name, state, file }) => ({
-        ...{ name, state, from: file },
+        name,
+        state,
+        from: file,
         problem: state === "withheld" ? "until rnix trust" : "",
       })),
     ],
@@ -136,7 +138,10 @@ function PartsOf({ project }: { project: string }) {
     [
       "Plugins",
       plugins.map(({ name, layer, state, problems }) => ({
-        ...{ name, state, from: layer, problem: problems.map(({ message }) => message).join("; ") },
+        name,
+        state,
+        from: layer,
+        problem: problems.map(({ message }) => message).join("; "),
       })),
     ],
   ];

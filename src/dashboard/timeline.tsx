@@ -147,7 +147,9 @@ function lanesOf({ steps, events, detail, children }: FollowedRun, latest: numbe
     {
       name: "Children",
       bars: children.value.map(({ intent, agent, created_at_ms, ended_at_ms, exit_code }) => ({
-        ...{ from: created_at_ms, to: ended_at_ms ?? end, title: `${agent}: ${intent}` },
+        from: created_at_ms,
+        to: ended_at_ms ?? end,
+        title: `${agent}: ${intent}`,
         kind: exit_code ? "bad" : "child",
       })),
     },

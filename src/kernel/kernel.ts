@@ -49,9 +49,16 @@ export function createKernel(ports: KernelPorts) {
   const { asks, calls, chats, budget, contexts, inboxes, table, watchers } = parts;
   const units = unitsById(parts.units);
   const kernel = {
-    ...{ debug, ctx, files, processes, mounts },
+    debug,
+    ctx,
+    files,
+    processes,
+    mounts,
     // These make no syscalls of the table, as `calls`; `chats` makes Send.
-    ...{ asks, units, budget, changes: new LiveChanges(parts) },
+    asks,
+    units,
+    budget,
+    changes: new LiveChanges(parts),
 
     /** Resources held for processes, by kind: all 0 when there is no process. */
     resourceCounts: () => countResources(parts),
@@ -155,7 +162,9 @@ function buildSystem(parts: Agents) {
   });
   const init = lazy(() => new InitManager({ ...parts, supervisors }));
   return {
-    ...{ ...parts, supervisors, init },
+    ...parts,
+    supervisors,
+    init,
     lifecycle: lazy(() => new LifecycleManager({ ...parts, init })),
     calls: lazy(() => new DirectCalls(parts)),
   };

@@ -57,7 +57,12 @@ export function stepCutOff(events: readonly RunEvent[]): OpenStep | null {
   const { settled, ...calls } = callsSoFar(events);
   const called = new Set((message.tool_calls ?? []).map(({ id }) => id));
   return {
-    ...{ step, ts, message, reasoning, usage, ...calls },
+    step,
+    ts,
+    message,
+    reasoning,
+    usage,
+    ...calls,
     stopReason: answer.stop_reason ?? "end_turn",
     stopWord: answer.stop_word,
     inbox: inbox.length > 0 ? [...inbox] : undefined,
@@ -104,7 +109,10 @@ export function callsSoFar(events: readonly RunEvent[]): CallsSoFar {
 /** The record of a call that started and has no recorded end. */
 function unknownCall({ id, name, path, input, ts }: RunEventOf<"call_start">): ToolCallRecord {
   return {
-    ...{ id, name, path, input },
+    id,
+    name,
+    path,
+    input,
     result: null,
     error:
       "rnix was ended from outside while this call was under way: it may or may not have happened, whole or in part. Look at what is there before you do it again.",

@@ -40,10 +40,21 @@ export interface RunState {
 
 export function initialState(): RunState {
   return {
-    ...{ recorded: 0, steps: 0, gap: null, last: null, open: [] },
-    ...{ recorded_calls: 0, plan: null, skills: new Set(), children: [] },
-    ...{ acknowledged: [], delivered: [] },
-    ...{ usage: noUsage(), so_far: null, counted_at_ms: 0, seen_at_ms: 0 },
+    recorded: 0,
+    steps: 0,
+    gap: null,
+    last: null,
+    open: [],
+    recorded_calls: 0,
+    plan: null,
+    skills: new Set(),
+    children: [],
+    acknowledged: [],
+    delivered: [],
+    usage: noUsage(),
+    so_far: null,
+    counted_at_ms: 0,
+    seen_at_ms: 0,
   };
 }
 

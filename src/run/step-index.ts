@@ -53,7 +53,11 @@ function lineOf(
   cwd: string,
 ): StepLine {
   return {
-    ...{ ...(n !== undefined && { n }), step, ts, action, summary },
+    ...(n !== undefined && { n }),
+    step,
+    ts,
+    action,
+    summary,
     did: tool_calls.length === 0 ? summary : didTitle(tool_calls, cwd),
     tool_path: tool_calls[0]?.path ?? null,
     has_error: tool_calls.some((call) => call.error !== null),

@@ -72,11 +72,19 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
     const system: Services = {
       ...parts,
       kernel: started.kernel,
-      ...{ history, collector, changes, worktrees },
+      history,
+      collector,
+      changes,
+      worktrees,
       catalog: lazy(async () => {
         const { ProjectCatalog } = await import("./catalog/project-catalog.ts");
         return new ProjectCatalog({
-          ...{ workspaces, clock, env, keys, children, mounts: started.kernel.mounts },
+          workspaces,
+          clock,
+          env,
+          keys,
+          children,
+          mounts: started.kernel.mounts,
           promptParts: async (place) =>
             started.kernel.calls.promptParts((await services.planCall(place)).opts),
         });
@@ -121,8 +129,12 @@ function commandServices(
   const { user, env } = options;
   const ready = async (): Promise<string[]> => [];
   const plans = makePlans({
-    ...{ user, planner, ready, keyNotice: records.keyNotice },
-    ...{ endpoint: null, environment: daemonEnvironment(env) },
+    user,
+    planner,
+    ready,
+    keyNotice: records.keyNotice,
+    endpoint: null,
+    environment: daemonEnvironment(env),
     inMemory: () => undefined,
   });
   const { planResumeIn: planResume } = plans;

@@ -24,7 +24,9 @@ const OPTIONS = Object.fromEntries(
 export function readSpawn(args: readonly string[]): { intent: string; options: AgentOptions } {
   try {
     const { values, positionals, tokens } = parseArgs({
-      ...{ args: [...args], options: OPTIONS, allowPositionals: true },
+      args: [...args],
+      options: OPTIONS,
+      allowPositionals: true,
       strict: false,
       tokens: true,
     });

@@ -48,7 +48,8 @@ export function otelConfig(env: Env, wrong: (text: string) => void): OtelConfig 
     ...(traces && { traces }),
     ...(metrics && { metrics }),
     resource: {
-      ...{ "service.name": "rnix", ...pairs(env.OTEL_RESOURCE_ATTRIBUTES) },
+      "service.name": "rnix",
+      ...pairs(env.OTEL_RESOURCE_ATTRIBUTES),
       ...(env.OTEL_SERVICE_NAME && { "service.name": env.OTEL_SERVICE_NAME }),
     },
     content: /^(?:true|span_only|span_and_event)$/i.test(env[CONTENT] ?? ""),

@@ -66,8 +66,18 @@ export function planQuestion({ pid, uuid, agent, intent }: Head, now: number): A
     about: MODE_ABOUTS[mode],
   }));
   return {
-    ...{ request_id: PLAN_QUESTION, kind: "question", pid, uuid, agent, depth: 0, intent, step: 0 },
-    ...{ call_id: null, asked_at_ms: now, until_ms: null, call: null },
+    request_id: PLAN_QUESTION,
+    kind: "question",
+    pid,
+    uuid,
+    agent,
+    depth: 0,
+    intent,
+    step: 0,
+    call_id: null,
+    asked_at_ms: now,
+    until_ms: null,
+    call: null,
     questions: [{ question: "Carry out this plan?", options: accepted, multi: false, text: true }],
   };
 }

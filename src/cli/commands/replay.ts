@@ -145,8 +145,13 @@ async function follow(
   const { receipt } = await runAgent(
     { ...io, stdout: flags.quiet ? NOWHERE : io.stderr },
     {
-      ...{ open, env: {}, detach: false, unattended: true, output: "text" },
-      ...{ inside: flags["no-daemon"], quiet: flags.quiet },
+      open,
+      env: {},
+      detach: false,
+      unattended: true,
+      output: "text",
+      inside: flags["no-daemon"],
+      quiet: flags.quiet,
     },
   );
   if (receipt === null) throw new Error("a run that was followed to its end has no receipt");

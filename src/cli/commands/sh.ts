@@ -79,8 +79,14 @@ async function talk(io: Io, flags: FlagValues<typeof FLAGS>): Promise<number> {
     history: join(userPaths(io.env).dataDir, "history", "sh.jsonl"),
     run: ({ line, state = null, background, ended }) =>
       runScript(io, flags, {
-        ...{ name: "sh", source: line, args: [], line, isStdin: true, ended },
-        ...{ session: state, detach: background || undefined },
+        name: "sh",
+        source: line,
+        args: [],
+        line,
+        isStdin: true,
+        ended,
+        session: state,
+        detach: background || undefined,
       }),
   });
 }
@@ -102,7 +108,10 @@ function runScript(io: Io, flags: FlagValues<typeof FLAGS>, script: Script): Pro
     workflow: { name, source, shell: true },
     intent: (line ?? `sh ${[name, ...args].join(" ")}`).slice(0, 500),
     shell: {
-      ...{ args, session, detach, ended },
+      args,
+      session,
+      detach,
+      ended,
       stdin: async (of) => (isStdin ? { text: undefined, notices: [] } : readAttached(of, flags)),
       view: (of) => new ShellView(of),
     },

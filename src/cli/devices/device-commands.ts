@@ -68,7 +68,8 @@ export function deviceCommand(spec: CommandSpec): Command {
   );
   const main = actions.find(([word]) => word === spec.default)?.[1];
   return {
-    ...{ flags: {}, ...main },
+    flags: {},
+    ...main,
     about: spec.summary,
     examples: Object.assign({}, ...actions.map(([, { examples }]) => examples)),
     subcommands: Object.fromEntries(actions),
@@ -87,7 +88,8 @@ function actionCommand(action: CommandAction): Command {
     })),
     flags: {
       ...Object.fromEntries(Object.entries(flags).map(([name, flag]) => [name, flagOf(flag)])),
-      ...{ json, "no-daemon": noDaemon },
+      json,
+      "no-daemon": noDaemon,
     },
     examples: { [example]: example_about },
     run: (io, values, given) => call(io, action, values, given),

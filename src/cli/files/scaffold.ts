@@ -54,8 +54,14 @@ const TYPES: readonly (readonly [string, string])[] = [
     `${JSON.stringify(
       {
         compilerOptions: {
-          ...{ target: "ESNext", module: "Preserve", moduleResolution: "bundler", lib: ["ESNext", "DOM"] },
-          ...{ types: [], strict: true, noEmit: true, allowImportingTsExtensions: true },
+          target: "ESNext",
+          module: "Preserve",
+          moduleResolution: "bundler",
+          lib: ["ESNext", "DOM"],
+          types: [],
+          strict: true,
+          noEmit: true,
+          allowImportingTsExtensions: true,
           paths: { "rnix/plugin": ["./types/plugin.ts"] },
         },
         include: ["types", "plugins", "../plugins"],

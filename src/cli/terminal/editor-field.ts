@@ -9,10 +9,20 @@ const nothing = (): void => undefined;
 /** What the editor needs of a terminal: its height. It is never started, and writes nothing. */
 function noTerminal(rows: () => number): Terminal {
   return {
-    ...{ start: nothing, stop: nothing, write: nothing, moveBy: nothing, hideCursor: nothing },
-    ...{ showCursor: nothing, clearLine: nothing, clearFromCursor: nothing, clearScreen: nothing },
-    ...{ setTitle: nothing, setProgress: nothing, drainInput: () => Promise.resolve() },
-    ...{ columns: 80, kittyProtocolActive: false },
+    start: nothing,
+    stop: nothing,
+    write: nothing,
+    moveBy: nothing,
+    hideCursor: nothing,
+    showCursor: nothing,
+    clearLine: nothing,
+    clearFromCursor: nothing,
+    clearScreen: nothing,
+    setTitle: nothing,
+    setProgress: nothing,
+    drainInput: () => Promise.resolve(),
+    columns: 80,
+    kittyProtocolActive: false,
     get rows() {
       return rows();
     },

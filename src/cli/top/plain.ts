@@ -44,7 +44,9 @@ function columns(now: Now, at: number): Column<RunRow>[] {
     { title: "PID", value: ({ run, branch }) => `${branch}${run.pid}`, verbatim: true },
     ...COLUMNS.filter(({ title }) => title !== "PID").map(
       ({ title, from, right, value }): Column<RunRow> => ({
-        ...{ title, right, leftOut: WIDEST - from },
+        title,
+        right,
+        leftOut: WIDEST - from,
         value: ({ run }) => value(run, at),
       }),
     ),

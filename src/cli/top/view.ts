@@ -166,7 +166,10 @@ export class TopView {
 
   #keyTable(): Key[] {
     const on = (keys: readonly KeyId[], about: string, run: Key["run"], hint?: string): Key => ({
-      ...{ keys, about, run, hint },
+      keys,
+      about,
+      run,
+      hint,
     });
     const order = `by ${ORDERS.map(([name]) => name).join(", ")}; turn it around`;
     return [

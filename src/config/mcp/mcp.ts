@@ -387,7 +387,10 @@ export async function projectMcpFiles({ project }: Pick<ConfigSources, "project"
     const servers = (await readMcpFile(source, file).catch(unreadable)) ?? [];
     const says = servers.map(({ name, written }) => saidServer(name, written)).join("; ");
     requests.push({
-      ...{ kind: "mcp", name: file.slice(project.dir.length + 1), file, files: [{ path: file }] },
+      kind: "mcp",
+      name: file.slice(project.dir.length + 1),
+      file,
+      files: [{ path: file }],
       what: `MCP servers: ${says || "none that can be read"}`,
       named: allNamed(servers.map(({ written }) => filesOfServer(written, project.dir))),
     });

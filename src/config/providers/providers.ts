@@ -112,8 +112,15 @@ export function withEntry(
 export function stockProvider(name: string, driver = name): Provider {
   const { keyEnvs, needsKey, defaultModel } = presetOf({ name, driver }) ?? {};
   return {
-    ...{ name, driver, keyEnvs, needsKey, defaultModel, models: {} },
-    ...{ source: EMBEDDED, tier: "embedded", withheld: false },
+    name,
+    driver,
+    keyEnvs,
+    needsKey,
+    defaultModel,
+    models: {},
+    source: EMBEDDED,
+    tier: "embedded",
+    withheld: false,
   };
 }
 
@@ -152,8 +159,12 @@ function mergeProject(
     const named = filesOfLine(asks.api_key_command ?? "", workTree, workTree);
     const said = Object.entries(asks).map(([key, value]) => `${key} ${JSON.stringify(value)}`);
     const asked: TrustRequest = {
-      ...{ kind: "provider", name, what: `provider ${name}: ${said.join(", ")}` },
-      ...{ file, parts: { [`providers.${name}`]: asks }, named },
+      kind: "provider",
+      name,
+      what: `provider ${name}: ${said.join(", ")}`,
+      file,
+      parts: { [`providers.${name}`]: asks },
+      named,
     };
     // As a server with variables: see outsideCheckout in mcp.ts.
     const cwd = named.files.length > 0 ? workTree : sources.project.dir;
@@ -173,8 +184,11 @@ function mergeProject(
   const name = value.default_provider;
   if (name === undefined) return;
   const asked: TrustRequest = {
-    ...{ kind: "provider", name: DEFAULT, what: `${DEFAULT}: ${name}` },
-    ...{ file, parts: { [DEFAULT]: name } },
+    kind: "provider",
+    name: DEFAULT,
+    what: `${DEFAULT}: ${name}`,
+    file,
+    parts: { [DEFAULT]: name },
   };
   into.asked.push(asked);
   const allowed = trust.allows(asked) && into.byName.get(name)?.withheld !== true;

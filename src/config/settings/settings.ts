@@ -231,7 +231,10 @@ const DEFAULTS = objectOf<Values>(VALUE_KEYS.map((key) => [key, TABLE[key].defau
 function numberRow(setting: Setting): ValueRow {
   const { about, scope } = setting;
   return {
-    ...{ about, scope, default: setting.default, schema: () => limit(setting) },
+    about,
+    scope,
+    default: setting.default,
+    schema: () => limit(setting),
     shown: (value) => (typeof value === "string" ? value : formatLimit(value, setting)),
     widens: (value, yours) =>
       typeof value !== "string" && typeof yours !== "string" && isBeyond(value, yours),
@@ -317,7 +320,11 @@ function placesIn(file: ConfigFile, refused: ReadonlySet<string> = new Set()): [
 function askedKeys(own: ConfigFile, yours: Values): TrustRequest[] {
   const { value, text } = own;
   const asked = (key: string, part: unknown, what: string): TrustRequest => ({
-    ...{ kind: "config", name: key, what, file: text.file, parts: { [key]: part } },
+    kind: "config",
+    name: key,
+    what,
+    file: text.file,
+    parts: { [key]: part },
   });
   const values = givenIn(own).flatMap((key) => {
     const given = value[key] ?? null;
@@ -339,8 +346,11 @@ function askedRules(own: ConfigFile, yours: readonly AlwaysRule[]): TrustRequest
   return alwaysRules(own)
     .filter(({ rule }) => !yours.some((one) => one.rule === rule))
     .map(({ rule }) => ({
-      ...{ kind: "always", name: rule, what: `${ALLOW_ALWAYS}: ${rule}` },
-      ...{ file: own.text.file, parts: { [alwaysPart(rule)]: rule } },
+      kind: "always",
+      name: rule,
+      what: `${ALLOW_ALWAYS}: ${rule}`,
+      file: own.text.file,
+      parts: { [alwaysPart(rule)]: rule },
     }));
 }
 

@@ -134,7 +134,10 @@ export class Trust implements TrustView {
     };
     const ofFile = Object.entries(parts).map(([part, value]) => [file, part, value] as const);
     return {
-      ...{ kind, name, what, file },
+      kind,
+      name,
+      what,
+      file,
       digests: { ...this.#partsOf(ofFile), ...bound },
       followed: { ...(ofFile.length > 0 && this.#digestsOf([file])), ...bound },
     };

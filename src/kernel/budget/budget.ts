@@ -20,7 +20,12 @@ export interface BudgetLimits {
 }
 
 export const UNLIMITED: BudgetLimits = {
-  ...{ tokens: null, cost: null, steps: null, timeMs: null, children: null, depth: null },
+  tokens: null,
+  cost: null,
+  steps: null,
+  timeMs: null,
+  children: null,
+  depth: null,
 };
 
 /** The quantities that model calls use. */

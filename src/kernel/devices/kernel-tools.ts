@@ -115,7 +115,9 @@ export function registerOwnDevices(parts: Agents): void {
   const kernel = kernelTools({
     lookup: (uuid) => table.getByUuid(uuid),
     tools: parts.deferredTools,
-    ...{ ipc, agents, wakes: parts.scheduledWakes },
+    ipc,
+    agents,
+    wakes: parts.scheduledWakes,
     worktrees: async () => new (await import("./worktree-changes.ts")).WorktreeChanges(parts),
   });
   for (const [path, device] of Object.entries(kernel)) devices.register({ ...own, path, device });

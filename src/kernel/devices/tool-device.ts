@@ -26,7 +26,8 @@ export interface KernelCall {
 /** The JSON Schema of an input with these fields and no others. */
 export function inputOf(required: readonly string[], properties: Record<string, object>): object {
   return {
-    ...{ type: "object", properties },
+    type: "object",
+    properties,
     ...(required.length > 0 && { required }),
     additionalProperties: false,
   };

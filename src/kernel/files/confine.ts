@@ -111,7 +111,10 @@ export async function confined<R extends Confinable>(
     hasNamespaces(confinement) &&
     start &&
     (await namespaceOf(proc, spaceKey(mounts, scope.project), {
-      ...{ confine, isRoot: scope.isRoot, isBehindDoor, start },
+      confine,
+      isRoot: scope.isRoot,
+      isBehindDoor,
+      start,
     }));
   if (!space) return { request: { ...request, cwd, env, argv: [...confine, ...argv] } };
   return {

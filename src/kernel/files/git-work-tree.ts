@@ -137,7 +137,12 @@ export class WorkTree {
     const { index, format, root } = this.#repository;
     this.#ignored ??= await this.ignorePatterns(call);
     const begun = await TreeScan.begin({
-      ...{ dir: this.#o.dir, root, format, patterns: this.#ignored, now: this.#o.now, watch: this.#o.watch },
+      dir: this.#o.dir,
+      root,
+      format,
+      patterns: this.#ignored,
+      now: this.#o.now,
+      watch: this.#o.watch,
       index: index && {
         bytes: await indexBytes(index.handle),
         mtimeMs: this.#isTaken ? Infinity : index.mtimeMs,
@@ -162,7 +167,9 @@ export class WorkTree {
       return suspects.filter(({ path }) => found.has(path));
     }
     const states = new FileStates({
-      ...{ put: (content) => blobName(format, content), most: MAX_COMPARED_BYTES, format },
+      put: (content) => blobName(format, content),
+      most: MAX_COMPARED_BYTES,
+      format,
     });
     const slices = new TimeSlices();
     const unsure: Suspect[] = [];
@@ -235,7 +242,9 @@ export class WorkTree {
     return this.#git.within({ format, objects }, async (own) => {
       // Most contents fit into one answer.
       const all = await own.run(["cat-file", "--batch"], {
-        ...{ ...call, stdin: `${oids.join("\n")}\n`, most: MAX_CONTENT_BYTES },
+        ...call,
+        stdin: `${oids.join("\n")}\n`,
+        most: MAX_CONTENT_BYTES,
       });
       if (!all.cut) {
         for (const [oid, content] of parseBatch(all.output))

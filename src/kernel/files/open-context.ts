@@ -229,7 +229,9 @@ export class OpenContexts {
         closeDoor?.();
       };
       const child = await this.#start(proc, confined, {
-        ...{ call, callKey, redactor },
+        call,
+        callKey,
+        redactor,
         confined: hasNamespaces(proc.spec.opts.confinement) ? { argv: request.argv, ...space } : undefined,
       });
       void child.exited().then(over, over);
@@ -275,7 +277,9 @@ export class OpenContexts {
       const { confined, Starters } = await import("./confine.ts");
       this.#starters ??= new Starters();
       const { request: made, space } = await confined(proc, request, this.#parts, {
-        ...{ start: joins && !closeDoor ? start : undefined, isShared, grants },
+        start: joins && !closeDoor ? start : undefined,
+        isShared,
+        grants,
         isBehindDoor: door !== null,
         starters: this.#starters,
         notice: (text) => this.#parts.watchers.notice(proc, text),

@@ -396,7 +396,13 @@ export class TreeScan {
     if (known) return known;
     const above = path === "" ? undefined : this.#folder(folderOf(path));
     const folder: Folder = {
-      ...{ path, above, names: [], numbers: [], others: new Set<string>(), time: 0, isGone: false },
+      path,
+      above,
+      names: [],
+      numbers: [],
+      others: new Set<string>(),
+      time: 0,
+      isGone: false,
     };
     this.#folders.set(path, folder);
     // Before it is read: what is made in it later is seen.

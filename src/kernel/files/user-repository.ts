@@ -51,7 +51,14 @@ export async function openRepository(root: string): Promise<Repository | null> {
   const format = /^\s*objectformat\s*=\s*"?sha256/im.test(config ?? "") ? "sha256" : "sha1";
   const objects = join(commonDir, "objects");
   return {
-    ...{ root, exclude, attributes, config, format, objects, gitDir, commonDir },
+    root,
+    exclude,
+    attributes,
+    config,
+    format,
+    objects,
+    gitDir,
+    commonDir,
     index: await openIndex(join(gitDir, "index")),
   };
 }

@@ -124,10 +124,23 @@ export interface RunProgress {
 
 export function initialProgress(): RunProgress {
   return {
-    ...{ elapsedMs: 0, step: 0, toolCalls: 0, corrections: 0, usage: noUsage() },
-    ...{ openStep: null, answered: null, plan: null, completion: null },
-    ...{ acted: false, turnOver: false, answerCut: false },
-    ...{ checks: [], skills: [], children: [], asks: [], counted: [] },
+    elapsedMs: 0,
+    step: 0,
+    toolCalls: 0,
+    corrections: 0,
+    usage: noUsage(),
+    openStep: null,
+    answered: null,
+    plan: null,
+    completion: null,
+    acted: false,
+    turnOver: false,
+    answerCut: false,
+    checks: [],
+    skills: [],
+    children: [],
+    asks: [],
+    counted: [],
   };
 }
 

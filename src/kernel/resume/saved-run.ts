@@ -101,7 +101,11 @@ export async function readSavedRun(
   const isCutOff = info.ended_at_ms === null;
   const delivered = new Set(openStep ? state.delivered : []);
   return {
-    ...{ info, meta, spawned, state, history },
+    info,
+    meta,
+    spawned,
+    state,
+    history,
     used: { tokens, cost, steps, elapsedMs },
     units: units.foreign > 0 ? [] : units.records,
     unread: inbox.unread.filter(({ seq }) => !delivered.has(seq)),
@@ -158,7 +162,10 @@ export async function readFork(
   const conversation = events.reduce(converse, { messages: [], summary: null });
   const answered = finalAnswer(state) !== null;
   return {
-    ...{ info, meta, spawned, state },
+    info,
+    meta,
+    spawned,
+    state,
     history: rebuildHistory(state, conversation, recordedFirst(info, spawned)),
     units: [],
     unread: [],

@@ -26,7 +26,10 @@ export function buildIo(core: Core) {
     openContexts.execAlone(proc, request, "changes"),
   );
   const openContexts: OpenContexts = new OpenContexts({
-    ...{ ...own, units, asks, changes },
+    ...own,
+    units,
+    asks,
+    changes,
     llm: async (proc, callId, request, signal) => (await pluginRequests()).ask(proc, callId, request, signal),
   });
   const files = new FileSystem({ ...core, openContexts, asks });

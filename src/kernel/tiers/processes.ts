@@ -24,7 +24,9 @@ export function buildProcesses(io: Io) {
     groups,
     concurrency,
     holders: {
-      ...{ mounts, units, messages },
+      mounts,
+      units,
+      messages,
       groups: heldBy(() => groups.made),
       signals: heldBy(() => signals.made),
       threads: heldBy(() => concurrency.made?.threads),

@@ -420,7 +420,10 @@ export class Units implements ResourceHolder {
       proc,
       state,
       outbox: new Outbox({
-        ...{ clock, inboxes, state, warn },
+        clock,
+        inboxes,
+        state,
+        warn,
         owner: () => owned.proc,
         over: (id) => this.#evict(owned, id),
         idle: () => void (holding(owned) === 0 && owned.onIdle?.()),

@@ -12,7 +12,10 @@ type Connect = () => Promise<ProcessLink>;
 export function remotePlugin(name: string, shape: PluginShape, connect: Connect): Plugin {
   const { secrets, configSchema, commands, mount } = shape;
   return {
-    ...{ name, secrets, configSchema, commands },
+    name,
+    secrets,
+    configSchema,
+    commands,
     needs: SERVICES.filter((service) => shape.needs?.includes(service)),
     devices: devicesOf(shape, connect),
     mount: mount && {
@@ -39,7 +42,8 @@ export function remotePlugin(name: string, shape: PluginShape, connect: Connect)
 function devicesOf(shape: PluginShape, connect: Connect): Record<string, Device> {
   const devices = Object.entries(shape.devices ?? {}).map(([path, { match, tools, provider }]) => {
     const device: Device = {
-      ...{ match, tools },
+      match,
+      tools,
       factory: async (...args) => openFile(await connect(), path, ...args),
       provider: provider && {
         ...provider,
@@ -111,7 +115,12 @@ async function openFile(
 ): Promise<VFSFile> {
   const file = link.files.add(context);
   const call: DriverCall = {
-    ...{ m: "open", file, mount, device, subpath, flags },
+    m: "open",
+    file,
+    mount,
+    device,
+    subpath,
+    flags,
     context: wireContext(context),
   };
   // After the deadline the factory may still succeed: the file has no other owner, so it is closed here.

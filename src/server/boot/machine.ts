@@ -120,7 +120,8 @@ async function sweepLeftovers(
     const hasLedgers = existsSync(ledgers) && readdirSync(ledgers).length > 0;
     const ended = hasLedgers
       ? await (await import("../../os/sweep.ts")).sweepChildren(ledgers, (id) => locks.isAlive(id), {
-          ...{ graceMs, keeps },
+          graceMs,
+          keeps,
         })
       : [];
     for (const { argv, pids } of ended) {

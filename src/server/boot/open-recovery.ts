@@ -23,7 +23,12 @@ export async function openRecovery(
   const find = (uuid: string) => recorded.byUuid(uuid);
   const autoResume = new AutoResume({ kernel, find, planResume, logger });
   const recovery = new Recovery({
-    ...{ clock, locks, dataDirs, open, find, logger },
+    clock,
+    locks,
+    dataDirs,
+    open,
+    find,
+    logger,
     lockFile: join(user.dataDir, "recovery.lock"),
     supervised: init?.supervised ?? new SupervisedRuns(),
     endPrograms: sweep,

@@ -77,7 +77,9 @@ export function openProjects(
   const notifier = lazy(
     () =>
       new Notifier({
-        ...{ children, clock, logger },
+        children,
+        clock,
+        logger,
         spillDir: join(user.dataDir, "tmp"),
         env: daemonEnvironment(env),
       }),

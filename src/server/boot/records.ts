@@ -81,7 +81,9 @@ export function openRecords(
   const history = lazy(async () => {
     const { History } = await import("../records/history.ts");
     return new History({
-      ...{ dataDirs, open, kernelAlive },
+      dataDirs,
+      open,
+      kernelAlive,
       unrecordedEnd: (uuid) => port.kernel.lifecycle.unrecordedEnd(uuid),
     });
   });
@@ -89,7 +91,10 @@ export function openRecords(
   const collector = lazy(async () => {
     const { Collector } = await import("../records/collector.ts");
     return new Collector({
-      ...{ dataDirs, open, kernelAlive, clock },
+      dataDirs,
+      open,
+      kernelAlive,
+      clock,
       limits: async () => (await loadSettings({ configDir: user.configDir })).values,
       lockPath: join(user.dataDir, "gc", "lock"),
       lastPath: lastCollected,
@@ -102,14 +107,26 @@ export function openRecords(
   const worktrees = lazy(async () => {
     const { Worktrees } = await import("../../kernel/files/worktrees.ts");
     return new Worktrees({
-      ...{ children, clock, env: daemonEnvironment(env) },
-      ...{ userDataDir: user.dataDir, scratch: join(user.dataDir, "git") },
+      children,
+      clock,
+      env: daemonEnvironment(env),
+      userDataDir: user.dataDir,
+      scratch: join(user.dataDir, "git"),
     });
   });
   if (daemon && existsSync(join(user.dataDir, ORIGINS)))
     void worktrees().then((all) => all.sweep(open, (text) => logger.warn("worktrees", text)));
   return {
-    ...{ key, open, dataDirs, projects, history, collector, changes, worktrees, search, lastCollected },
+    key,
+    open,
+    dataDirs,
+    projects,
+    history,
+    collector,
+    changes,
+    worktrees,
+    search,
+    lastCollected,
     keyNotice: key.lasting ? undefined : noKey(user),
     close: async () => (await index.end())?.close(),
   };

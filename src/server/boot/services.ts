@@ -33,12 +33,19 @@ export async function startServices(
   const [history, collector] = await Promise.all([records.history(), records.collector()]);
   const supervised = new SupervisedRuns();
   const init = new DaemonInit({
-    ...{ user, env, clock, logger, kernel: kernel.init, spawn: planner },
+    user,
+    env,
+    clock,
+    logger,
+    kernel: kernel.init,
+    spawn: planner,
     projects: () => projectFolders(projects),
     before: (place) => supervised.take(place),
   });
   const plans = makePlans({
-    ...{ user, planner, keyNotice: records.keyNotice },
+    user,
+    planner,
+    keyNotice: records.keyNotice,
     ready: (where) => init.ready(where),
     endpoint: env.OTEL_EXPORTER_OTLP_ENDPOINT,
     environment: daemonEnvironment(env),
@@ -73,7 +80,11 @@ export async function startServices(
   const { retention_every: everyMs } = settings.values;
   const gc = new GcSchedule({ collector, lastPath: lastCollected, everyMs, clock, logger });
   return {
-    ...{ init, recovery, waker, resumeAnswered, ...plans },
+    init,
+    recovery,
+    waker,
+    resumeAnswered,
+    ...plans,
     async close() {
       deaths.close();
       await cron.close();

@@ -26,7 +26,11 @@ const children = method({
     const found = await (await history()).childrenOf(uuid, 1000);
     return {
       children: found.map(({ uuid, agent, intent, created_at_ms, ended_at_ms, exit_code }) => ({
-        ...{ uuid, agent, created_at_ms, ended_at_ms, exit_code },
+        uuid,
+        agent,
+        created_at_ms,
+        ended_at_ms,
+        exit_code,
         intent: intent.slice(0, MAX_TEXT),
       })),
     };
@@ -48,10 +52,21 @@ const jobs = method({
         const query = isClock && { expression: trigger.cron, tz: trigger.tz, count: NEXT };
         const next = query ? (await schedules?.next(query))?.instants : undefined;
         const attempts = (byJob.get(id) ?? []).slice(-STRIP).map(({ due, state, reason, uuid }) => ({
-          ...{ due, state, reason, uuid },
+          due,
+          state,
+          reason,
+          uuid,
         }));
         return {
-          ...{ id, name, project, trigger, state, reason, expect_every, attempts, is_silent: silent.has(id) },
+          id,
+          name,
+          project,
+          trigger,
+          state,
+          reason,
+          expect_every,
+          attempts,
+          is_silent: silent.has(id),
           intent: intent.slice(0, MAX_TEXT),
           next: next ?? (next_at === null ? [] : [next_at]),
         };
@@ -85,8 +100,18 @@ function shortRun(info: ProcInfo) {
   const { uuid, pid, agent, project, exit_code, exit_reason, created_at_ms, ended_at_ms } = info;
   const { elapsed_ms, tokens_used, cost_usd } = info;
   return {
-    ...{ uuid, pid, agent, project, exit_code, exit_reason, created_at_ms, ended_at_ms },
-    ...{ elapsed_ms, tokens_used, cost_usd, status: statusOf(info) },
+    uuid,
+    pid,
+    agent,
+    project,
+    exit_code,
+    exit_reason,
+    created_at_ms,
+    ended_at_ms,
+    elapsed_ms,
+    tokens_used,
+    cost_usd,
+    status: statusOf(info),
     title: (info.workflow?.label ?? info.intent).slice(0, MAX_TEXT),
   };
 }

@@ -95,7 +95,15 @@ function morningRun(info: ProcInfo): MorningRun {
   const { uuid, pid, agent, project, intent, state, exit_code, exit_reason, tokens_used, cost_usd } = info;
   const { result, error, suspended, ended_at_ms } = info;
   return {
-    ...{ uuid, pid, agent, project, state, exit_code, exit_reason, tokens_used, cost_usd },
+    uuid,
+    pid,
+    agent,
+    project,
+    state,
+    exit_code,
+    exit_reason,
+    tokens_used,
+    cost_usd,
     intent: intent.slice(0, MAX_ANSWER),
     reason: (suspended?.reason ?? error?.message)?.slice(0, MAX_REASON) ?? null,
     result: result?.slice(0, MAX_ANSWER) ?? null,

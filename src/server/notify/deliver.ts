@@ -70,8 +70,18 @@ async function deliveryOf(
   return {
     event: "answer",
     job: name,
-    ...{ project, due, state, reason, uuid, started, ended },
-    ...{ exit_code, exit_reason, tokens_used, cost_usd, attempt },
+    project,
+    due,
+    state,
+    reason,
+    uuid,
+    started,
+    ended,
+    exit_code,
+    exit_reason,
+    tokens_used,
+    cost_usd,
+    attempt,
     // A conversation may have answered again since.
     result: whole?.startsWith(row.result ?? "") ? whole : (row.result ?? null),
   };

@@ -77,7 +77,9 @@ export class BaseRevisions {
         const wanted = await definitionsOf(ofProject, within);
         const dir = await this.#place(commit, relative(repository.root, project.dir), within, wanted);
         return {
-          ...{ ref, commit, dir },
+          ref,
+          commit,
+          dir,
           view: await viewOf(ofProject, wanted, project, repository.format),
           notices: [...wanted.notices, ...credentialsNotice(repository)],
         };

@@ -348,7 +348,9 @@ async function environmentOf(
     ? parent.boundSecrets
     : boundSecretsOf(settings.own.secrets ?? {}, [request.env, fileEnv], notices);
   const given = runEnvironment(request.env, {
-    ...{ providers, devices, userEnv: fileEnv },
+    providers,
+    devices,
+    userEnv: fileEnv,
     fetched: [...ports.keys.fetched, ...(boundSecrets ?? []).map(({ value }) => value)],
     // A run must not choose the keys of its child's plugins.
     pluginEnv: parent && (parent.pluginKeys ?? {}),

@@ -188,8 +188,12 @@ class CommandKey implements KeySource {
       this.#ports,
       "api-key-command",
       {
-        ...{ argv: shell(command), cwd, env: this.#env },
-        ...{ timeoutMs: COMMAND_MS, maxChars: MAX_OUTPUT, endsAtMax: true },
+        argv: shell(command),
+        cwd,
+        env: this.#env,
+        timeoutMs: COMMAND_MS,
+        maxChars: MAX_OUTPUT,
+        endsAtMax: true,
       },
     );
     const key = stdout.trim();

@@ -104,7 +104,9 @@ export class Workspaces {
       base,
       docFolder: base === null ? where.cwd : join(base.dir, relative(project.dir, cwd)),
       handle: handles.of({
-        ...{ id: project.id, dir: origin?.dir ?? project.dir, dataDir: project.dataDir },
+        id: project.id,
+        dir: origin?.dir ?? project.dir,
+        dataDir: project.dataDir,
         ...(origin && { home: project.dir }),
         trusted: where.trustAll === true || byUser.since !== null,
       }),

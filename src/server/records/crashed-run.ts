@@ -25,7 +25,9 @@ export async function readCrashedRun(info: ProcInfo, records: Pick<RunStore, "st
   const { steps, usage, so_far, recorded } = state;
   return {
     used: {
-      ...{ steps, tool_calls: startedCalls(state), usage },
+      steps,
+      tool_calls: startedCalls(state),
+      usage,
       // Only its own records show its children's usage and its time without suspensions.
       tokens_used:
         so_far?.tokens_used ?? Math.max(info.tokens_used, usage.input_tokens + usage.output_tokens),

@@ -190,8 +190,20 @@ function runInfo(info: ProcInfo): RunInfo {
   const { uuid, pid, parent_uuid, kind, agent, intent, provider, model, cwd, project } = info;
   const { created_at_ms, ended_at_ms, exit_code, exit_reason } = info;
   return {
-    ...{ uuid, pid, parent_uuid, kind, agent, intent, provider, model, cwd, project },
-    ...{ created_at_ms, ended_at_ms, exit_code, exit_reason },
+    uuid,
+    pid,
+    parent_uuid,
+    kind,
+    agent,
+    intent,
+    provider,
+    model,
+    cwd,
+    project,
+    created_at_ms,
+    ended_at_ms,
+    exit_code,
+    exit_reason,
   };
 }
 

@@ -122,7 +122,10 @@ export class RunChanges {
     if (query.patch && git && patch === null)
       notes.push("the patch would be too long: name files, or --step");
     return {
-      ...{ ...headOf(read), files, patch, notes },
+      ...headOf(read),
+      files,
+      patch,
+      notes,
       steps: [...bySteps].sort(([a], [b]) => a - b).map(([step, sums]) => ({ step, ...sums })),
     };
   }
@@ -195,7 +198,10 @@ export class RunChanges {
       );
       const counts = await countsOf(await this.#gitDiff(read), pairs);
       return {
-        ...{ ...headOf(read), redo: query.redo, dry_run: query.dryRun, to_step: planned.toStep },
+        ...headOf(read),
+        redo: query.redo,
+        dry_run: query.dryRun,
+        to_step: planned.toStep,
         files: done.map((one, i) => ({ ...NOT_COUNTED, ...one, ...counts[i] })),
         refused: done.filter((one) => one.done === "refused").length,
         warnings: query.redo ? [] : await warningsOf(run, planned.toStep),

@@ -21,13 +21,16 @@ export function htmlHead(
   const { uuid, agent, provider, model, exit_code, exit_reason, steps, tokens_used, cost_usd, elapsed_ms } =
     receipt;
   const facts = {
-    ...{ End: `${exit_reason} (exit code ${exit_code})`, Agent: agent, Model: `${model} of ${provider}` },
+    End: `${exit_reason} (exit code ${exit_code})`,
+    Agent: agent,
+    Model: `${model} of ${provider}`,
     ...{
       Steps: steps,
       Tokens: tokens_used,
       Cost: cost_usd === null ? "not known" : `$${cost_usd.toFixed(4)}`,
     },
-    ...{ Time: `${(elapsed_ms / 1000).toFixed(1)} s`, Run: uuid },
+    Time: `${(elapsed_ms / 1000).toFixed(1)} s`,
+    Run: uuid,
   };
   const rows = Object.entries(facts).map(([name, value]) => `<tr><td>${name}<td>${safe(String(value))}`);
   const checks = receipt.checks.map(({ command, exit_code, output = "" }) =>

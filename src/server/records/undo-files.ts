@@ -128,7 +128,10 @@ export class UndoFiles {
   ): Promise<Done[]> {
     const { id, redo, toStep: to_step } = plan;
     const lineOf = (t: "undoing" | "undo", files: readonly PlannedFile[]): UndoDraft => ({
-      ...{ t, id, redo, to_step },
+      t,
+      id,
+      redo,
+      to_step,
       files: files.map(({ path, from, to }) => ({ path, from, to })),
     });
     if (plan.files.length === 0) return [];
@@ -407,7 +410,11 @@ interface UndoPlan {
 
 export function planUndo(history: ChangeHistory, toStep: number): UndoPlan {
   const files = netChanges(history, { after: toStep }).map(({ path, before, after, folders, mixed }) => ({
-    ...{ path, from: after, to: before, folders, mixed },
+    path,
+    from: after,
+    to: before,
+    folders,
+    mixed,
   }));
   return { id: crypto.randomUUID(), redo: false, toStep, files };
 }
@@ -429,7 +436,11 @@ export function planRedo({ undos }: ChangeHistory): UndoPlan {
   }
   const last = open.at(-1);
   const files = (last?.files ?? []).map(({ path, from, to }) => ({
-    ...{ path, from: to, to: from, folders: [], mixed: false },
+    path,
+    from: to,
+    to: from,
+    folders: [],
+    mixed: false,
   }));
   return { id: last?.id ?? "", redo: true, toStep: last?.to_step ?? 0, files };
 }

@@ -48,13 +48,17 @@ export class JobRuns {
   async start(start: RunStart): Promise<void> {
     const { job, row, uuid } = start;
     const ref = {
-      ...{ id: job.id, name: job.name, due: row.due, attempt: row.attempt },
+      id: job.id,
+      name: job.name,
+      due: row.due,
+      attempt: row.attempt,
       ...(job.creator.kind === "run" && { by_run: true as const }),
     };
     const body = start.bodyFile === undefined ? undefined : await hookInput(start.bodyFile, job);
     const input = [start.input, body].filter((text) => text !== undefined).join("\n\n") || undefined;
     const { agent, opts, notices } = await planJob(job, this.#ports.plan, {
-      ...{ ref, input },
+      ref,
+      input,
       ...(body !== undefined && { inputOrigin: "the event that triggered the job" }),
     });
     const own = limitsOf("agent", agent ?? bareAgent("none"), opts);

@@ -53,7 +53,13 @@ export function spawnEvent(info: ProcInfo, because = ""): StreamEvent {
   const { pid, uuid, intent, provider, model, agent, max_steps } = info;
   const payload = {
     event: "spawn" as const,
-    ...{ pid, uuid, intent, provider, model, because, agent },
+    pid,
+    uuid,
+    intent,
+    provider,
+    model,
+    because,
+    agent,
     ...(info.base && { base: info.base }),
     chat: info.chat,
     mode: recordedMode(info.permissions),
