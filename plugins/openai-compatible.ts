@@ -4,7 +4,10 @@ import { definePlugin, SyscallError } from "rnix/plugin";
 import type { Connection } from "./_model/open.ts";
 import type { Settings } from "./_model/settings.ts";
 
-/** Ollama, OpenRouter, vLLM, llama.cpp, … `extra` of the provider's entry is copied into the request. */
+/**
+ * Servers with OpenAI's chat completions: Ollama, OpenRouter, vLLM, llama.cpp, … `extra` of the provider's entry is
+ * copied into the request.
+ */
 export default definePlugin({
   name: "openai-compatible",
   api: 1,

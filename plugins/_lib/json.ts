@@ -26,7 +26,10 @@ function wrong(device: string, text: string, expected: string, cause?: unknown):
   return new SyscallError("INVALID", `${device}: expected ${expected}, got ${text.slice(0, 100)}`, { cause });
 }
 
-/** Maximum levels of nesting in one JSON document from outside: 50,000 levels block the thread for a second. */
+/**
+ * Maximum levels of nesting in one JSON document from outside. Writing a value of 50,000 levels again blocks the thread
+ * for a second, and then fails.
+ */
 export const MAX_LEVELS = 5_000;
 
 /** What a document is: each line, each server-sent event, or all bytes together. */

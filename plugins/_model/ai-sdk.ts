@@ -206,7 +206,10 @@ async function typed<T>(blame: Blame, signal: AbortSignal, work: () => PromiseLi
   }
 }
 
-/** A request in the form of the provider packages. `by`: the model whose signatures are sent back. */
+/**
+ * A request in the form of the provider packages; a driver adds what is specific to its provider. `by`: the model
+ * whose signatures are sent back.
+ */
 export function callOptions(request: LLMRequest, by: string): LanguageModelV4CallOptions {
   return {
     prompt: prompt(request, by),

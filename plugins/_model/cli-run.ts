@@ -166,7 +166,10 @@ const HEAD =
   "This conversation has gone on before. Here is what was said and done so far, oldest first, one JSON object a line; results of tools have the role `tool`.";
 const TAIL = "That was the conversation so far. Go on from there.";
 
-/** The whole conversation as one text, for programs without sessions. A single message is the prompt itself. */
+/**
+ * The prompt for a program without sessions: the whole conversation as one text. A single message is the prompt
+ * itself.
+ */
 export function promptOf({ intent, messages }: LLMRequest): string {
   const last = messages.at(-1);
   if (!last) return intent;

@@ -24,7 +24,10 @@ function untilAllReset({ requests, tokens }: RateLimits = {}): number | undefine
   return waits.length === 0 ? undefined : Math.max(...waits);
 }
 
-/** The key's limits from the headers of an answer, as Anthropic names them or OpenAI and compatible servers. */
+/**
+ * The key's limits from an answer's headers: Anthropic's `anthropic-ratelimit-requests-remaining`, and
+ * `x-ratelimit-remaining-requests` of OpenAI and compatible servers.
+ */
 export function rateLimits(headers: Headers): RateLimits | undefined {
   const requests = limitOf("requests", headers);
   // Where input and output have limits of their own, only the input is known before a request.

@@ -61,7 +61,10 @@ const Entry = z.object({
   extra: z.record(z.string(), z.json()).optional(),
 });
 
-/** The words by which providers end an answer. An unknown word is `other`: the answer is partial. */
+/**
+ * The words by which providers of all protocols end an answer. An unknown word is `other`, and the answer before it is
+ * partial.
+ */
 const WORDS: readonly (readonly [StopReason, readonly string[]])[] = [
   // eos: Together. eos_token: Text Generation Inference. STOP: Gemini.
   ["end_turn", ["stop", "end_turn", "stop_sequence", "STOP", "eos", "eos_token"]],

@@ -76,7 +76,10 @@ interface CallOrder {
   untilIdRead(toolUseId: string | undefined): Promise<void>;
 }
 
-/** The process's tools as an MCP server on 127.0.0.1, for the one program that knows the token; without sessions. */
+/**
+ * The process's tools as an MCP server (streamable HTTP) on 127.0.0.1, for the one program that knows the token. It has
+ * no sessions: each request stands alone.
+ */
 class ToolEndpoint implements AsyncDisposable {
   readonly token = randomBytes(32).toString("hex");
   readonly #tools: ToolService;

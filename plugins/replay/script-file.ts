@@ -16,7 +16,10 @@ import {
   ScriptItem,
 } from "./script.ts";
 
-/** YAML or JSON with `responses: […]`, or JSONL with a response or a recorded step in each line. */
+/**
+ * Reads a script: YAML or JSON with `responses: […]`, or JSONL with one response in each line. A line may also be a
+ * step of a recorded run's `steps.jsonl`. Errors name the file and the line.
+ */
 export async function readScript(file: string, signal: AbortSignal): Promise<Script> {
   const text = await contentOf(file, signal);
   switch (extname(file)) {

@@ -32,7 +32,10 @@ const TAKEN = "taken";
 const MAX_TAKEN = 10_000;
 const Taken = z.object({ n: z.number(), way: z.number() });
 
-/** The number of answers in the request decides which response is next, so a resumed run continues at its place. */
+/**
+ * Answers with the script's next response. The number of answers in the request decides which one that is, so that a
+ * resumed run continues at its place.
+ */
 export class ScriptedModel implements Model {
   readonly #context: OpenContext;
   readonly #scripts = new Map<string, Promise<SubScript>>();

@@ -250,7 +250,10 @@ function openPlanner(
   };
 }
 
-/** A run must not choose where it is reported, so only the user's own variables and settings count. */
+/**
+ * The user's own variables and settings alone count: a run must not choose where it is reported. undefined: nothing is
+ * counted, because nothing reads it.
+ */
 async function openReporting(
   options: BootOptions,
   machine: Machine,

@@ -89,7 +89,10 @@ function exitOf(error: unknown): number {
   return error.code === "UNAVAILABLE" ? EXIT.unavailable : EXIT.broken;
 }
 
-/** The first signal suspends processes, the second kills them. An internal error ends the daemon in order. */
+/**
+ * The first signal suspends processes, the second kills them. An internal error is logged and also ends the daemon in
+ * order.
+ */
 function listen(stop: (now: boolean) => void, onDefect: (defect: unknown) => void): () => void {
   let asked = false;
   const signalled = (): void => {

@@ -25,7 +25,10 @@ import type { CheckReport } from "../plugin/host/report.ts";
 import type { CommandSpec } from "../plugin/index.ts";
 import { daemonLogPath } from "../protocol/daemon-paths.ts";
 
-/** The CLI's access to config and plugin/host. Heavy modules are loaded at their first use. */
+/**
+ * The CLI's access to config and plugin/host. Loaded by the commands that need it; heavy modules are loaded at their
+ * first use.
+ */
 export { prepareProject } from "../config/project/project.ts";
 export { checkSkills } from "../config/skills/skills.ts";
 export type { CheckReport, Project, ReviewedItem, SettingLine };

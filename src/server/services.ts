@@ -114,7 +114,10 @@ export interface Host {
   connections(): number;
   /** How late timers fired in the last minute, in ms. */
   loopDelay(): { p50: number; max: number };
-  /** Returns the tool calls that it waits for. `now`: processes are killed. `restart`: another server follows. */
+  /**
+   * Begins the stop and returns the tool calls that it waits for. Processes are suspended, with `now` killed.
+   * `restart`: another server follows.
+   */
   stop(now: boolean, o?: { restart?: boolean }): Draining | undefined;
 }
 

@@ -124,7 +124,10 @@ export class DailySpending {
   }
 }
 
-/** In the folder of the user: a run that removes its job or the project's data starts no new budget. */
+/**
+ * The daily spending of all jobs that runs made in a project. It lies in the folder of the user: a run that removes its
+ * job or the project's data starts no new budget.
+ */
 export function spendingOfAgentJobs(userDataDir: string, dataDir: string, fs?: FsPort): DailySpending {
   const name = Bun.CryptoHasher.hash("sha256", dataDir, "hex").slice(0, 32);
   return new DailySpending(join(userDataDir, AGENT_JOBS, name), fs);

@@ -31,7 +31,10 @@ interface PluginStoreOptions {
   onRecovered?(file: string): void;
 }
 
-/** Each change is made under a lock of the plugin's folder, and survives a power loss when its method returns. */
+/**
+ * The `store` service of one plugin. Every change is made under a lock of the plugin's folder, so that
+ * no process loses an update of another. A change survives a power loss when its method returns.
+ */
 export class PluginStore implements Store {
   readonly #options: PluginStoreOptions;
   readonly #fs: FsPort;

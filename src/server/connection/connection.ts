@@ -126,7 +126,10 @@ export class Connection {
     if (this.#ended) this.#probe();
   }
 
-  /** For a request whose work ends with its client: the connection is read to notice its end. */
+  /**
+   * For a request whose work ends with its client: the connection is read to notice its end. A request that arrives
+   * meanwhile waits, and then so does the end.
+   */
   #watch(): void {
     this.#watched = true;
     this.#stream.resume();
@@ -180,7 +183,10 @@ export class Connection {
     wake?.();
   }
 
-  /** Answers are written at once; events come in bursts and are collected until the current tick is done. */
+  /**
+   * An answer is written immediately. Events of a stream come in bursts: they are collected until the current tick is
+   * done, so that a process does not wait for a write of each.
+   */
   async #send(line: Response | StreamEvent): Promise<void> {
     if (this.#gone.signal.aborted) throw gone();
     this.#unsent += bounded(line);
@@ -271,7 +277,10 @@ export function ownCaller(gone: AbortSignal): Caller {
 /** Returns the run to which a client belongs. `claimed` is the client's own claim. */
 export type UnitOf = (claimed: string | undefined) => string | undefined;
 
-/** Identifies the client by its socket, once. Where the system shows nothing, the client's claim is used. */
+/**
+ * `descriptor` returns the client's socket. The client is identified once, at the first request that needs it. Where
+ * the system shows nothing, the claim is used.
+ */
 export function unitOfClient(system: Services, descriptor?: () => number | undefined): UnitOf {
   let found: ProcessOwner | undefined;
   const look = (): ProcessOwner => {

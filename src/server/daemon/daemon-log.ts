@@ -10,7 +10,10 @@ import { kernelFolders } from "./kernel-locks.ts";
 /** One older file of the same size is kept beside it. */
 const MAX_BYTES = 1024 * 1024;
 
-/** Opens the log for appending, as a regular file only: a pipe in its place would block the writer. */
+/**
+ * Opens the log for appending. It must be a regular file: a pipe in its place would block the writer.
+ * Its folder is made when it is not there.
+ */
 export function openDaemonLog(path: string): number {
   const flags = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT;
   try {

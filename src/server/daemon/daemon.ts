@@ -175,7 +175,10 @@ class Daemon {
     this.#stop(false);
   }
 
-  /** The first call begins the shutdown; a later one with `now` shortens it. A signal waits for no calls. */
+  /**
+   * The first call begins the shutdown; a later one with `now` shortens it. A signal does not wait for calls under way:
+   * the machine may be going down.
+   */
   #stop(
     now: boolean,
     { cause = "stop", drainMs = 0 }: { cause?: SuspendCause; drainMs?: number } = {},

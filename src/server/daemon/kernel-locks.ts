@@ -18,7 +18,10 @@ export function kernelFolders(userDataDir: string) {
   };
 }
 
-/** One file per kernel, locked for the kernel's life: a kernel is dead exactly when its lock is free. */
+/**
+ * Locks one file per kernel of this user for the kernel's life. A run or program belongs to a dead kernel exactly when
+ * that lock is free (design §2, "Owner").
+ */
 export class KernelLocks {
   readonly #folder: string;
 

@@ -1,6 +1,9 @@
 /** The limit on HTTP requests that the runtime and the kernel have open. */
 
-/** Bun reads it before our first line runs, and delays every request above this limit without an error. */
+/**
+ * How many HTTP requests the runtime has under way at the same time. Bun reads the variable before our first line
+ * runs, and delays every request above the limit without an error.
+ */
 export const REQUESTS_VARIABLE = "BUN_CONFIG_MAX_HTTP_REQUESTS";
 
 export const DAEMON_REQUESTS = 5120;

@@ -29,7 +29,10 @@ interface Answered extends ProcRef {
   problem?: string;
 }
 
-/** The first answer counts; it resumes a suspended run. Refused inside a run, so none answers for its user. */
+/**
+ * Answers a question of a run: the first answer counts. A suspended run keeps the answer and is resumed by it. Refused
+ * inside a run, so that no run answers for its user.
+ */
 export const answerUser = method({
   payload: AnswerRequest,
   async handle(payload, services, caller): Promise<Answered> {

@@ -10,7 +10,10 @@ import { recordsOf } from "./shared/find-run.ts";
 import { RunLog } from "./shared/run-log.ts";
 import { canAnswer, toStreamEvent, until } from "./shared/stream-events.ts";
 
-/** Follows a run to its end. Log entries that a slow client missed are sent later, from the record. */
+/**
+ * Follows a run to its end. An ended run is answered from its record. Log entries that a slow client missed are sent
+ * later, from the record.
+ */
 export const attach = streamMethod({
   payload: () =>
     Target().extend({

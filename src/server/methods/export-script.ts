@@ -24,7 +24,10 @@ interface ScriptPage {
   unplayed_steps: number;
 }
 
-/** Fails with INVALID if a step can't be read, because a script must be complete. */
+/**
+ * Exports a recorded run as a script, a page at a time. Fails with INVALID if a step can't be read, because a script
+ * must be complete.
+ */
 export const exportScript = method({
   payload: () => Target().extend(Page()),
   async handle({ after = 0, limit = PAGE, ...target }, services): Promise<ScriptPage> {

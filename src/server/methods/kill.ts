@@ -8,7 +8,10 @@ import { method } from "./method.ts";
 import { endSuspended, parseSignal } from "./shared/end-suspended.ts";
 import { findOwnRun } from "./shared/find-own-run.ts";
 
-/** Signals one process, by default with SIGTERM; ends a suspended run. An ended run is unaffected. */
+/**
+ * Signals one process, by default with SIGTERM. A suspended run ends and does not resume by itself. An ended run is
+ * unaffected (seeds 1.2, Kill).
+ */
 export const kill = method({
   payload: () => Target().extend({ signal: z.int().optional() }),
   async handle(payload, services, caller): Promise<ProcRef & { affected: number; was_suspended?: true }> {

@@ -10,7 +10,10 @@ import { method } from "./method.ts";
 import { listedProc } from "./shared/listed-proc.ts";
 import { visibleTo } from "./shared/visible-runs.ts";
 
-/** By PID. `waiting`: also suspended runs that this kernel resumes. `cwd`: only those of one project. */
+/**
+ * Lists the processes of this kernel by PID. `waiting`: also suspended runs that it resumes by itself. `cwd`: only
+ * those of one project.
+ */
 export const listProcs = method({
   payload: () => Listing().extend({ waiting: z.boolean().optional() }),
   async handle(payload, services): Promise<{ processes: ListedProc[] }> {

@@ -9,7 +9,10 @@ import type { Caller, Next, Peer, UnitOf } from "../connection/connection.ts";
 import type { Services } from "../services.ts";
 import { type Call, describeIssue, type PlainDefinition, type StreamDefinition } from "./method.ts";
 
-/** By their names in the protocol. Each is loaded at its first call: most servers answer a few methods only. */
+/**
+ * All methods by their names in the protocol. Each has its own file with payload, answer and handler, which is loaded at
+ * its first call: most servers answer a few methods only.
+ */
 export const METHODS = {
   ping: async () => (await import("./ping.ts")).ping,
   spawn: lazy(async () => (await import("./spawn.ts")).spawn),
@@ -99,7 +102,10 @@ export type Answers = {
 /** Maximum levels of nesting in a request. */
 const MAX_LEVELS = 1_000;
 
-/** An invalid line or a failed method is answered with its error; only a disconnect ends the connection. */
+/**
+ * Handles one request line. An invalid line or a failed method is answered with the error, and the connection stays
+ * open. Only a disconnect of the client ends it early.
+ */
 export async function dispatch(
   frame: Frame,
   { peer, unitOf, service }: { peer: Peer; unitOf: UnitOf; service: Caller["service"] },

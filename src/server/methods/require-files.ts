@@ -7,7 +7,10 @@ import { method } from "./method.ts";
 /** Absolute paths. */
 const Files = () => z.array(z.string().startsWith("/").max(4096)).max(1000);
 
-/** Asked by each command inside a run before it opens a file that an argument names. */
+/**
+ * Asked by every command inside a run before it opens a file that an argument names. Fails with PERMISSION when the run
+ * has no right to one of them.
+ */
 export const requireFiles = method({
   payload: () => z.object({ files: Files(), written: Files() }),
   handle(payload, services, caller): { unit: string | null } {

@@ -28,7 +28,10 @@ const SendMessageRequest = () =>
     attended: z.boolean().optional(),
   });
 
-/** To a live run, or to a suspended one, which it resumes. The message is durable when the answer comes. */
+/**
+ * Sends a message of the user to a live run, or to a suspended one that waits for a message and is resumed by it. It is
+ * durable when the answer comes.
+ */
 export const sendMessage = method({
   payload: SendMessageRequest,
   async handle(payload, services, caller): Promise<ProcRef & { seq: number }> {

@@ -8,7 +8,10 @@ import { method } from "./method.ts";
 import { endSuspended, parseSignal } from "./shared/end-suspended.ts";
 import { findOwnRun } from "./shared/find-own-run.ts";
 
-/** By default SIGPAUSE. TERM, INT and KILL also end a suspended run and the children suspended with it. */
+/**
+ * Signals a process and all its descendants, by default with SIGPAUSE (seeds 5.4). TERM, INT and KILL also end a
+ * suspended run and the children suspended with it.
+ */
 export const signalTree = method({
   payload: () => Target().extend({ signal: z.int().optional() }),
   async handle(payload, services, caller): Promise<ProcRef & { affected: number; was_suspended?: true }> {

@@ -17,7 +17,10 @@ const WakeRequest = () =>
     z.object({ on: z.literal("never") }),
   ]);
 
-/** Answers when the record is written. A suspended run gets the new wake; without one only its user resumes it. */
+/**
+ * Suspends a process; answers when its record is written. A run that is suspended already gets the new wake. Without
+ * `wake` only a user's resume wakes it.
+ */
 export const suspend = method({
   payload: () =>
     Target().extend({

@@ -11,7 +11,10 @@ import { findOtherRun } from "./shared/find-own-run.ts";
 import { receiptOf } from "./shared/receipt.ts";
 import { until } from "./shared/stream-events.ts";
 
-/** Returns the receipt of a run at its end, of a suspended run at once. Fails with TIMEOUT. */
+/**
+ * Waits for the end of a run and returns its receipt; returns immediately for a suspended run. Fails with TIMEOUT after
+ * the given time.
+ */
 export const wait = method({
   payload: () => Target().extend({ timeout_ms: z.int().positive().optional() }),
   async handle(payload, services, caller): Promise<Receipt> {

@@ -55,7 +55,10 @@ const NAME_COMMANDS = [".mcp.json", ".rnix/mcp.yaml", ".rnix/providers.yaml"];
 /** What actions/checkout and others leave in a configuration: a header, or an address with a password. */
 const CREDENTIALS = /extraheader\s*=|:\/\/[^/\s@:]*:[^/\s@]+@/i;
 
-/** Nothing of the checkout is executed or followed: git reads objects, each compared with its name. */
+/**
+ * Opens base revisions. Nothing of the checkout is executed or followed: git reads objects, from a repository of its own
+ * (git-repository.ts), and every content is compared with its name.
+ */
 export class BaseRevisions {
   readonly #ports: BasePorts;
 
@@ -63,7 +66,10 @@ export class BaseRevisions {
     this.#ports = ports;
   }
 
-  /** Fails with INVALID where there is no such commit, repository or project; with UNAVAILABLE without git. */
+  /**
+   * Fails with INVALID for a name that is no commit, outside of a repository, and where the base has another project;
+   * with UNAVAILABLE without git.
+   */
   async open({ project, cwd, env, base: { ref, commit: known } }: BaseOf): Promise<BaseRevision> {
     requireRef(ref);
     const { repository, git } = await this.#repository(project, env);

@@ -103,7 +103,10 @@ export async function planModel(
   throw new SyscallError("INTERNAL", "A plan for an agent has no model.");
 }
 
-/** Like a spawn of the agent of a foreign run in its project: nothing of the record but its conversation counts. */
+/**
+ * Plans a new run that begins with the conversation of a foreign one: like a spawn of its agent in the project of its
+ * record. Nothing else of the record is used.
+ */
 export async function planAdopt(
   { info, records }: Run,
   request: PlacedResume,
@@ -123,7 +126,10 @@ export async function planAdopt(
   return { ...plan, opts: { ...plan.opts, project: { ...project, dataDir: records.dataDir } } };
 }
 
-/** With the parent's environment, and with its provider if the child had the same. */
+/**
+ * Plans the resume of a child with its parent: with the parent's environment, and with its provider if the child had
+ * the same.
+ */
 export async function planChildResume(
   uuid: string,
   child: Run | undefined,

@@ -397,7 +397,10 @@ export async function planChild(
   return { ...plan, opts: { ...plan.opts, ...inherited, workflow, worktree, ...(stays && { chat: true }) } };
 }
 
-/** The setting counts only where a person is at the terminal; a child has the mode of its parent. */
+/**
+ * What a person is asked for without a rule. The setting counts only where a person is at the terminal; a child has the
+ * mode of its parent.
+ */
 function askModeOf({ request, settings, parent }: Grounds): SpawnOpts["askMode"] {
   const { ask_mode, attended, chat, by_hand } = request;
   if (ask_mode !== undefined) return ask_mode;

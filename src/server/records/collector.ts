@@ -58,7 +58,10 @@ interface RunToCollect extends CollectedLine {
   records: RunStore;
 }
 
-/** Never removes live or suspended runs, or runs that they need. */
+/**
+ * Garbage collection: removes ended runs beyond the limits of config.yaml, but never live or suspended runs or runs
+ * that they need.
+ */
 export class Collector {
   readonly #ports: CollectorPorts;
 

@@ -70,7 +70,10 @@ interface HistoryPorts {
   unrecordedEnd?(uuid: string): ProcInfo | undefined;
 }
 
-/** Only reads: a run whose kernel has died is shown as suspended at its last step. */
+/**
+ * The runs on disk of all the user's projects. It only reads: a run whose kernel has died is shown as suspended at its
+ * last step.
+ */
 export class History {
   readonly #ports: HistoryPorts;
   /** Cached states of runs whose kernel has died, which never change; by UUID, kernel and PID. */
@@ -327,7 +330,10 @@ async function suspendedIn(index: Pick<RunLists, "page">): Promise<RunRow[]> {
 
 type Life = Pick<RunRow, "pid" | "kernel" | "created_at_ms" | "ended_at_ms" | "earlier_pids">;
 
-/** PIDs say which run is later only within one kernel: kernels that work at once take them from blocks. */
+/**
+ * Whether a run was started or resumed after another. Kernels that work at the same time take their PIDs from blocks,
+ * so a PID says it only among the runs of one kernel.
+ */
 function isLater(a: Life, b: Life): boolean {
   return a.kernel === b.kernel ? a.pid > b.pid : begunMs(a) > begunMs(b);
 }

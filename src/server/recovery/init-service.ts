@@ -321,7 +321,10 @@ function specOf(
   };
 }
 
-/** For processes without agent and model. A mount needs the plugins that can make it. */
+/**
+ * What a process of the system's own is built with: it has no agent and no model, and opens nothing. A mount needs
+ * the plugins that can make it.
+ */
 async function planSystem(
   dir: string,
   { ports, env }: InitContext,

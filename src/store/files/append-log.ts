@@ -23,7 +23,10 @@ export class AppendLog {
   #syncing: Promise<void> | undefined;
   #broken: SyscallError | undefined;
 
-  /** `name`: in messages. `left`: the writer before may have been killed before the file was durable. */
+  /**
+   * `name` is the file's name in messages: "steps.jsonl of run 0190…". `left`: an earlier writer made the file, and may
+   * have been killed before it was durable.
+   */
   constructor(path: string, name: string, o: { fs?: FsPort; keepOpen?: boolean; left?: boolean } = {}) {
     this.path = path;
     this.#name = name;

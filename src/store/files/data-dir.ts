@@ -31,7 +31,10 @@ export function projectOf(dataDir: string): string | null {
   return basename(dataDir) === "data" && basename(parent) === ".rnix" ? dirname(parent) : null;
 }
 
-/** The first link on the path to a file of a project's data. RNIX_DATA_DIR may lead through links. */
+/**
+ * Returns the first link on the path from a project to a file or folder of its data; null when there is none. In a data
+ * folder set by RNIX_DATA_DIR, links are allowed.
+ */
 export function linkIn(dataDir: string, parts: readonly string[], fs: FsPort = realFs): string | null {
   if (projectOf(dataDir) === null) return null;
   const below = parts.map((_, at) => join(dataDir, ...parts.slice(0, at + 1)));

@@ -255,7 +255,10 @@ export class DurableDocument {
     this.#replacements++;
   }
 
-  /** Returns the number of the replacement, for `settle` once its name is durable, too. */
+  /**
+   * Makes the last replacement's content durable and returns its number. The caller then makes its name durable and
+   * calls `settle` with that number.
+   */
   async sync(): Promise<number> {
     const replacement = this.#replacements;
     if (this.#synced !== replacement) {
@@ -266,7 +269,10 @@ export class DurableDocument {
     return replacement;
   }
 
-  /** Removes the previous version. Returns false when a newer replacement must be synced, too. */
+  /**
+   * Marks this replacement as durable and removes the previous version. Returns false when a newer replacement came
+   * meanwhile, which must be synced too.
+   */
   settle(replacement: number): boolean {
     if (replacement !== this.#replacements) return false;
     if (this.#durable) return true;
@@ -327,7 +333,10 @@ export async function readDurable<T>(
   return again.value;
 }
 
-/** Makes an intact document durable, and replaces a damaged one by its previous version. */
+/**
+ * Repairs an earlier writer's document before a new writer uses it. A damaged document is replaced by its previous
+ * version; an intact one is made durable.
+ */
 export async function repairDurable(path: string, fs: FsPort = realFs): Promise<void> {
   const whole = await attempt(async () => JSON.parse((await readDocument(path, fs))?.text ?? ""));
   if ("value" in whole) await syncFile(path, fs);

@@ -45,7 +45,10 @@ export class IndexFile {
     return this.#open?.ino === null;
   }
 
-  /** Calls `use` again with another database, an empty one, if this one is damaged or can't be written. */
+  /**
+   * Calls `use` with the database, which is empty when `db` is new to the caller. If the database turns out to be
+   * damaged or can't be written, calls it again with another one.
+   */
   use<T>(use: (db: Database) => T): T {
     try {
       return use(this.#database());

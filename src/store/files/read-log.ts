@@ -21,7 +21,10 @@ interface Line {
   ended: boolean;
 }
 
-/** Visits lines until `visit` returns false, from the line at byte `from`. A missing file has none. */
+/**
+ * Visits the lines of a file in order until `visit` returns false. `from` is the byte where the first line begins. A
+ * missing file has no lines.
+ */
 export async function eachLine(
   fs: FsPort,
   path: string,

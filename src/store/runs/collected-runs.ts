@@ -52,7 +52,10 @@ interface CollectedPorts {
 /** Files that a run may leave when it is killed before its first record. */
 const LEFT_BEHIND: ReadonlySet<string> = new Set([CLAIM, ...[INFO, META].map((name) => `~${name}.tmp`)]);
 
-/** Their list is in `gc/`. The caller of `collect` holds a lock over all kernels. */
+/**
+ * Collects runs of one data folder and lists the latest collected ones, in `gc/`. The caller of `collect` holds a lock
+ * over all kernels.
+ */
 export class CollectedRuns {
   readonly #records: RunRecords;
   readonly #ports: CollectedPorts;

@@ -174,7 +174,10 @@ export class InboxLog {
       if (seq !== undefined) this.#unread.set(seq, lines[at] ?? "");
   }
 
-  /** The steps that acknowledge lines must be durable first: a power loss in between could lose both. */
+  /**
+   * Removes acknowledged lines from the file. The steps that acknowledge them must be durable first: otherwise a power
+   * loss in between could lose both.
+   */
   async #rewrite(): Promise<void> {
     await this.#o.syncSteps();
     const unread = [...this.#unread];

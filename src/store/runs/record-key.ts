@@ -22,7 +22,10 @@ export interface WorkerKey {
   indexFolder: string | null;
 }
 
-/** 32 random bytes in the user's data folder. A record without a MAC by it is foreign. */
+/**
+ * The key that authenticates the records of this user: 32 random bytes in the user's data folder. A record without a
+ * MAC by it is foreign, and is never resumed.
+ */
 export class RecordKey {
   readonly #bytes: Uint8Array;
   /** True when the key is on disk. Otherwise later commands see the records of this process as foreign. */

@@ -32,7 +32,10 @@ export async function recordedNumbers(
   return new LineNumbers(ends, states.at(-1)?.n);
 }
 
-/** Removes entries that look like the step after the last one. `journalled`: the journal is not empty. */
+/**
+ * Removes entries that could be mistaken for the step after the last recorded one. `journalled`: the journal is not
+ * empty.
+ */
 export async function tidyJournal(
   run: { uuid: string; dir: string; fs: FsPort; seal: RecordSeal },
   { records, foreign }: LogPage<JournalEntry>,

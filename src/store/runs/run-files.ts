@@ -49,7 +49,10 @@ export function isClosed({ ended_at_ms, state }: Pick<ProcInfo, "ended_at_ms" | 
 const HEAD = /^\{"v":\d+,"n":(\d+),(?:"p":(\d+),)?/;
 const HEAD_BYTES = 60;
 
-/** The number of a line, and that of the line before it; undefined for a line of an older Rnix. */
+/**
+ * Returns the number of a line, and that of the line before it; undefined for a line of an older Rnix. A torn line has a
+ * number, too.
+ */
 export function numberOf(line: Uint8Array | undefined): { n: number; p: number | undefined } | undefined {
   if (line === undefined) return undefined;
   const head = Buffer.from(line.buffer, line.byteOffset, Math.min(line.length, HEAD_BYTES)).toString(

@@ -46,7 +46,10 @@ export class RunStore extends RunRecords {
   /** This store has made or reopened a run. */
   #began = false;
 
-  /** `key`: of the user whose records count as own. `lists`: reads runs for listings in place of this thread. */
+  /**
+   * `key`: the key of the user whose records count as own. `lists`: reads the runs for listings elsewhere; by default
+   * this thread does.
+   */
   constructor(
     dataDir: string,
     fs?: FsPort,

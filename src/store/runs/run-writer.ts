@@ -64,7 +64,10 @@ export interface RunWriterOptions {
   limits?: RunLimits;
   /** Parent folders of the run's folder that may not be durable yet. */
   above?: readonly string[];
-  /** For a resumed run: the events in events.jsonl, or why it can't be read; then new ones are dropped. */
+  /**
+   * For a resumed run: the number of events in events.jsonl, or why it can't be read; then new events are counted and
+   * dropped.
+   */
   taken?: number | SyscallError;
   /** The journal holds entries; `open`: those of the open step. */
   journalled?: boolean;
@@ -199,7 +202,10 @@ export class RunWriter {
     return line.n;
   }
 
-  /** Before the first call of a step that is not read-only, and at the end. A failure is final for this writer. */
+  /**
+   * Makes everything recorded so far durable: before the first call of a step that is not read-only, and
+   * at the end of a run. A failure is final for this writer.
+   */
   async sync(): Promise<void> {
     this.#throwFailure();
     if (this.#stepOpen) this.#journalDurable = true;

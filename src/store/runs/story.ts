@@ -52,7 +52,10 @@ export class StoryReader {
     return this.#after;
   }
 
-  /** At most the events of some steps; none when there are no more now. `most`: none after this number. */
+  /**
+   * Returns the next events in order, at most those of some steps; none when there are no more now. `most`: none after
+   * this number.
+   */
   async next(most = Number.POSITIVE_INFINITY): Promise<StoryEvent[]> {
     // All events up to this one are written. What comes later is read next time: another file may lack one before it.
     let end = Math.min(most, this.#records.writer(this.#uuid)?.last ?? most);

@@ -135,7 +135,10 @@ export class TextIndex {
     this.#run(`DELETE FROM ${this.#kind}_source WHERE id = ?`, of);
   }
 
-  /** Texts with all words, then with a typo in one, then with the rarest words, until `limit` is reached. */
+  /**
+   * Finds texts with all words, then those with a typo in one of them, then those with the rarest of them: the later
+   * stages only while `limit` is not reached.
+   */
   find(words: readonly QueryWord[], filter: TextFilter, limit: number): TextHit[] {
     if (words.length === 0 || limit <= 0) return [];
     const found = new Map<number, TextHit>();

@@ -8,7 +8,10 @@ import type { Services } from "../../services.ts";
 import { type FoundRun, findLiveRun, requireAgent } from "./find-run.ts";
 import { standsBelow } from "./visible-runs.ts";
 
-/** Fails with PERMISSION for a process that is not below `unit`, the run from which the request comes. */
+/**
+ * Finds a process of this kernel or a record. Fails with PERMISSION for one that is not below `unit`, the run from which
+ * the request comes.
+ */
 export async function findOwnRun(
   services: Services,
   target: Target,
@@ -48,7 +51,10 @@ export function requireDescendant(
   throw new SyscallError("PERMISSION", message);
 }
 
-/** Fails with INVALID for the client's own run: it ends only after the programs of its call. */
+/**
+ * Finds a run whose end the client waits for. Fails with INVALID for the client's own run: it ends only after the
+ * programs of its call, so both would wait without an end.
+ */
 export async function findOtherRun(
   services: Services,
   target: Target,
@@ -72,7 +78,10 @@ function unitOrUnknown(caller: Caller): string | undefined {
   }
 }
 
-/** Fails with NOT_FOUND for a unit of no live process. `inside`: the run from which the request comes. */
+/**
+ * Fails with NOT_FOUND for a unit of no live process, and with PERMISSION for one of a process that is not below
+ * `inside`, the run from which the request comes.
+ */
 export async function findUnit(
   services: Services,
   id: string,

@@ -108,7 +108,10 @@ export function endEntries(info: ProcInfo): Extract<StreamEvent, { type: "log_en
   return [{ ts, step: info.steps, kind: "end", text, end }];
 }
 
-/** The log of a supervisor. It has no steps, so its events are logged: the recorded ones, then those of `live`, each once. */
+/**
+ * The log of a supervisor. It has no steps, so its events are logged: the recorded ones, then those of `live`, each
+ * once.
+ */
 export async function* supervisorLog(
   { info, records }: Run,
   live: Channel<SyscallEvent> | undefined,
