@@ -16,8 +16,8 @@ import type { Calls } from "../tiers/calls.ts";
 import type { SpawnOpts } from "../types.ts";
 import { type AskRequest, permissionRequest, questionRequest } from "./ask-request.ts";
 import { askedText, instructionText, refusedBy, refusedByPlan, refusedByTaint } from "./ask-text.ts";
-import { checkAnswers, checkRules } from "./check-answers.ts";
 import { defaultsOf, replyTo } from "./questions.ts";
+import { checkRules, takeAnswers } from "./take-answers.ts";
 import { endText, type Settled, verdictOf, YES } from "./verdict.ts";
 
 /** How long a question waits for the client that started the run, before the policy decides. */
@@ -116,10 +116,10 @@ export class Asks {
       throw this.#open.overError(id);
     // The last record of an ended process is written: what it waits for is on disk.
     if (!proc || !ask || proc.exit) return null;
-    checkAnswers(ask, answers);
+    const answered = takeAnswers(ask, answers, via);
     checkRules(ask, answers, proc.permissions, waiting?.grant?.call);
     // A run that is being suspended or resumed in this moment takes the answer when it asks again.
-    proc.asks.set(id, { ...ask, answers: [...answers], answered_by: via });
+    proc.asks.set(id, answered);
     const settled: Settled = { by: "user", answers, via };
     if (waiting) this.#open.settle(waiting, settled);
     else this.#open.end(id, endText(ask, settled));

@@ -51,7 +51,7 @@ export async function runChild(
 ): Promise<ProcInfo> {
   const { clock, waiting, watchers } = parts;
   await mayAct(parts, proc);
-  if (waiting.of(proc, id) === undefined) proc.run.toolCalls++;
+  waiting.count(proc, id);
   const { intent, agent, workflow } = wish;
   const call = { id, name: "Agent", input: { intent: workflow?.label ?? intent, ...(agent && { agent }) } };
   watchers.callBegun(proc, call, AGENT_PATH);

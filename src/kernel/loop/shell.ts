@@ -286,7 +286,7 @@ class ShellRun implements ShellHost {
 
   /** Runs a command between its two lines in the journal. */
   async #run(call: Command, streams: Streams, run: RunCommand): Promise<ToolCallRecord> {
-    const { clock, drain, watchers, asks } = this.#parts;
+    const { clock, drain, waiting, watchers, asks } = this.#parts;
     const proc = this.#proc;
     if (this.#calls.length >= MAX_COMMANDS)
       throw new SyscallError("EXHAUSTED", `A script may run ${MAX_COMMANDS} commands.`);
@@ -297,7 +297,7 @@ class ShellRun implements ShellHost {
     const n = proc.record.journal({ t: "call_start", step: proc.run.step, ts, ...call, safe: true });
     watchers.callBegun(proc, call, call.path, n);
     await proc.record.sync();
-    proc.run.toolCalls++;
+    waiting.count(proc, call.id);
     proc.run.acted = true;
     const printed = { result: "", error: "" };
     const into = (stream: "result" | "error", to: Streams["out"]) => async (text: string) => {

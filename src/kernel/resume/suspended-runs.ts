@@ -6,7 +6,7 @@ import type { AskAnswer } from "../../run/ask-schema.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type { ChildResult } from "../../store/runs/schema.ts";
-import { checkAnswers } from "../asks/check-answers.ts";
+import { takeAnswers } from "../asks/take-answers.ts";
 import type { KernelPorts } from "../kernel-ports.ts";
 import type { ModelChoice } from "../process/live-state.ts";
 import { isWoken, providerFacts } from "../process/process-info.ts";
@@ -76,8 +76,8 @@ export class SuspendedRuns {
         const message = `Question ${id} was answered already${by}, and the first answer counts.`;
         throw new SyscallError("CLOSED", message);
       }
-      checkAnswers(ask, answers);
-      return { asks: info.asks.map((one) => (one === ask ? { ...one, answers, answered_by: via } : one)) };
+      const answered = takeAnswers(ask, answers, via);
+      return { asks: info.asks.map((one) => (one === ask ? answered : one)) };
     });
     if (!changed) throw notAsking(uuid, id);
   }

@@ -32,6 +32,11 @@ export class WaitingCalls {
     if (known.size > 0) this.#waiting.set(proc, known);
   }
 
+  /** Counts a call that begins. One that waited when its run was suspended was counted before. */
+  count(proc: Process, callId: string): void {
+    if (this.of(proc, callId) === undefined) proc.run.toolCalls++;
+  }
+
   of(proc: Process, callId: string): Wake | undefined {
     return this.#waiting.get(proc)?.get(callId);
   }

@@ -200,7 +200,7 @@ export class StepCalls {
     }
     // The run may have been stopped while the disk was written.
     if (proc.stopped || proc.work.interrupted) return { state: "cancelled", error: notStarted(proc, call) };
-    if (this.#parts.waiting.of(proc, call.id) === undefined) proc.run.toolCalls++;
+    this.#parts.waiting.count(proc, call.id);
     // A child's own calls count for its parent: the wait for it changes nothing.
     const over = groupOf(target) === undefined ? this.#parts.changes.call(proc) : undefined;
     try {

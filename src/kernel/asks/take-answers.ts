@@ -1,4 +1,4 @@
-/** Checks answers against their questions. */
+/** What a person's answers make of a question, live or in the record of a suspended run. */
 
 import { SyscallError } from "../../plugin/index.ts";
 import type { AskAnswer, AskQuestion, OpenAsk } from "../../run/ask-schema.ts";
@@ -7,11 +7,9 @@ import { parseRule } from "../permission/rule.ts";
 
 const ALWAYS: ReadonlySet<string> = new Set(["always", "always_project"]);
 
-/** Fails with INVALID, which names the choices. */
-export function checkAnswers(
-  { id, kind, questions }: Pick<OpenAsk, "id" | "kind" | "questions">,
-  answers: readonly AskAnswer[],
-): void {
+/** Returns the question with its answers. Fails with INVALID, which names the choices. */
+export function takeAnswers(ask: OpenAsk, answers: readonly AskAnswer[], via: string): OpenAsk {
+  const { id, kind, questions } = ask;
   if (answers.length !== questions.length) {
     const message = `Question ${id} expects ${questions.length} answers, one for each of its questions, got ${answers.length}.`;
     throw new SyscallError("INVALID", message);
@@ -23,6 +21,7 @@ export function checkAnswers(
       throw invalid(id, question, "the answer is empty.");
     checkAnswer(id, question, answer);
   }
+  return { ...ask, answers: [...answers], answered_by: via };
 }
 
 /** Fails with INVALID unless the rules that a person has written exist, and cover the call that they are written for. */
