@@ -5,6 +5,9 @@ import { hideSecrets, systemIo } from "./cli/system/system.ts";
 import { BRIDGE, LANDLOCK, STARTER } from "./lib/hidden-modes.ts";
 import { PLUGIN_PROGRAM } from "./lib/program-channel.ts";
 
+/** The longest time that the runtime's timers count. */
+const LONGEST_MS = 2 ** 31 - 1;
+
 const args = process.argv.slice(2);
 if (args[0] === PLUGIN_PROGRAM) await (await import("./plugin/host/plugin-program.ts")).ended;
 if (args[0] === LANDLOCK) (await import("./sandbox/landlock-program.ts")).becomeProgram(args.slice(1));
@@ -13,7 +16,10 @@ if (args[0] === BRIDGE) await (await import("./proxy/bridge.ts")).runBridge(args
 const io = systemIo();
 // A tool of a run must not read the caller's keys from a command that waits.
 if (args[0] !== "version") await hideSecrets();
+// All other timers let the loop end. With none that holds it, Bun turns it without a pause until the command is done.
+const held = setInterval(() => undefined, LONGEST_MS);
 const code = await runCommandLine(args, io);
+clearInterval(held);
 await io.stderr.drained();
 // Not left to the event loop: a silent pipe on stdin would keep the command alive.
 process.exit(code);

@@ -66,6 +66,16 @@ test("a daemon lists runs of --no-daemon commands with their PIDs, and never as 
   expect(second).toBeGreaterThan(first ?? 0);
 });
 
+test("a command that waits for nothing but a timer leaves the processor alone", async () => {
+  const busy = { kind: "status", status: 503, headers: { "retry-after": "3" } } as const;
+  await using machine = await Machine.playing({ "do it": [{ fault: busy }, says("done")] });
+  const inside = machine.start(["spawn", "do it", "--no-daemon", "-q"]);
+  const { code, ms } = await inside.done;
+  expect(code).toBe(0);
+  expect(ms).toBeGreaterThan(3000);
+  expect(inside.cpuMs).toBeLessThan(2000);
+});
+
 test("the server inside the command logs to stderr at the level of RNIX_LOG, and nowhere else", async () => {
   await using machine = await Machine.playing({ "do it": [says("done")] });
   const inside = ["spawn", "do it", "--no-daemon", "-q"];

@@ -53,6 +53,11 @@ export class Running {
     });
   }
 
+  /** Processor time of the command that has ended. */
+  get cpuMs(): number {
+    return Number(this.#process.resourceUsage()?.cpuTime.total) / 1000;
+  }
+
   /** To the command alone, not to what it started. */
   signal(name: NodeJS.Signals): void {
     this.#process.kill(name);
