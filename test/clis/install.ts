@@ -13,8 +13,24 @@ const MCP_SERVERS = "2026.8.31";
 const MCP_NAMES = ["everything", "filesystem", "memory"];
 const MCP_INSPECTOR = "2.12.0";
 
+/** Brings all of it, and gives the variables that name the places. */
+export async function install(): Promise<Record<string, string>> {
+  const [claude, servers, inspector, projects] = await Promise.all([
+    installClaude(),
+    installMcpServers(),
+    installInspector(),
+    installProjects(),
+  ]);
+  return {
+    RNIX_TEST_CLAUDE: claude,
+    RNIX_TEST_MCP_SERVERS: servers,
+    RNIX_TEST_MCP_INSPECTOR: inspector,
+    RNIX_TEST_PROJECTS: projects,
+  };
+}
+
 /** The program `claude` of that version, from the cache or the registry. It is some 360 MB. */
-export async function installClaude(): Promise<string> {
+async function installClaude(): Promise<string> {
   const folder = await installed(`claude-code-${CLAUDE_CODE}`, [`@anthropic-ai/claude-code@${CLAUDE_CODE}`]);
   const program = join(folder, "node_modules/.bin/claude");
   const { stdout, success } = Bun.spawnSync([program, "--version"], { stderr: "inherit" });
@@ -25,13 +41,13 @@ export async function installClaude(): Promise<string> {
 }
 
 /** The folder with the programs `mcp-server-…`. */
-export async function installMcpServers(): Promise<string> {
+async function installMcpServers(): Promise<string> {
   const packages = MCP_NAMES.map((name) => `@modelcontextprotocol/server-${name}@${MCP_SERVERS}`);
   return join(await installed(`mcp-servers-${MCP_SERVERS}`, packages), "node_modules/.bin");
 }
 
 /** The official MCP client for the command line, which tries `rnix mcp serve`. */
-export async function installInspector(): Promise<string> {
+async function installInspector(): Promise<string> {
   const packages = [`@modelcontextprotocol/inspector@${MCP_INSPECTOR}`];
   return join(await installed(`mcp-inspector-${MCP_INSPECTOR}`, packages), "node_modules/.bin/mcp-inspector");
 }
@@ -40,7 +56,7 @@ export async function installInspector(): Promise<string> {
 const PROJECTS = ["minimist@1.2.8", "shell-quote@1.8.3", "concat-map@0.0.2", "tape@5.9.0"];
 
 /** The folder `node_modules` with these packages. */
-export async function installProjects(): Promise<string> {
+async function installProjects(): Promise<string> {
   return join(await installed(`projects-${PROJECTS.join("-")}`, PROJECTS), "node_modules");
 }
 
@@ -48,12 +64,12 @@ export async function installProjects(): Promise<string> {
 async function installed(name: string, packages: readonly string[]): Promise<string> {
   const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "rnix-test-clis");
   const folder = join(cache, name);
-  if (!existsSync(folder)) await install(cache, folder, packages);
+  if (!existsSync(folder)) await bring(cache, folder, packages);
   return folder;
 }
 
 /** Whole or not at all: a folder of its own that gets its name when it is complete. */
-async function install(cache: string, folder: string, what: readonly string[]): Promise<void> {
+async function bring(cache: string, folder: string, what: readonly string[]): Promise<void> {
   mkdirSync(cache, { recursive: true });
   const half = mkdtempSync(join(cache, "half-"));
   try {
@@ -72,3 +88,6 @@ async function install(cache: string, folder: string, what: readonly string[]): 
     rmSync(half, { recursive: true, force: true });
   }
 }
+
+// So .ci/run brings them while the other tests run.
+if (import.meta.main) await install();

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { RecordedRequest } from "../support/model-server/server.ts";
+import { soak } from "../support/soak.ts";
 import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
 import { firstUserMessage } from "./support/requests.ts";
@@ -248,7 +249,7 @@ describe("rights of a script", () => {
 describe("a script after kill -9", () => {
   test("at random moments: no command runs again after its end, nothing is lost", async () => {
     await using machine = new Machine();
-    const report = await shellTorture(machine, { seed: 3, kills: 20, commands: 11 });
+    const report = await shellTorture(machine, { seed: 3, kills: soak(6, 20), commands: 11 });
     expect(report.wrong).toEqual([]);
   }, 120_000);
 });

@@ -6,6 +6,7 @@ import { codeNow } from "../support/failure.ts";
 import { FakeClock, settled } from "../support/fake-clock.ts";
 import { KernelHarness, type Model, says, silent } from "../support/kernel.ts";
 import { seeded } from "../support/seeded.ts";
+import { soak } from "../support/soak.ts";
 import { until } from "../support/until.ts";
 
 const SIGNALS = { TERM: SIGTERM, KILL: SIGKILL, INT: SIGINT, PAUSE: SIGPAUSE, RESUME: SIGRESUME } as const;
@@ -507,7 +508,7 @@ describe("random blocks, handlers, signals and times", () => {
     list: async () => [],
     stat: () => null,
   };
-  test.each(Array.from({ length: 50 }, (_, seed) => [seed]))("seed %i", async (seed) => {
+  test.each(Array.from({ length: soak(10, 50) }, (_, seed) => [seed]))("seed %i", async (seed) => {
     const clock = new FakeClock();
     await using h = new KernelHarness({ model: silent, clock, fs: nowhere });
     const random = seeded(seed);

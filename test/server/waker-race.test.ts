@@ -8,6 +8,7 @@ import { type Waker, wakerListener, wakerOf } from "../../src/server/recovery/wa
 import { FakeClock, passing } from "../support/fake-clock.ts";
 import { KernelHarness, type Model, says } from "../support/kernel.ts";
 import { seeded } from "../support/seeded.ts";
+import { soak } from "../support/soak.ts";
 import { until } from "../support/until.ts";
 
 const WINDOW_MS = 600_000;
@@ -40,7 +41,7 @@ function withWaker(model: Model): { h: KernelHarness; clock: FakeClock; waker: W
   return { h, clock, waker };
 }
 
-test.each(Array.from({ length: 30 }, (_, seed) => seed))(
+test.each(Array.from({ length: soak(8, 30) }, (_, seed) => seed))(
   "a waker and concurrent resume and kill commands never make two processes of one run (seed %i)",
   async (seed) => {
     const random = seeded(seed);

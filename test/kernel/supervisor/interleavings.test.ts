@@ -3,6 +3,7 @@ import type { RestartPolicy, Strategy } from "../../../src/kernel/supervisor/spe
 import type { PID } from "../../../src/kernel/types.ts";
 import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../../src/lib/signals.ts";
 import { seeded } from "../../support/seeded.ts";
+import { soak } from "../../support/soak.ts";
 import { Supervised } from "../../support/supervised.ts";
 import { until } from "../../support/until.ts";
 
@@ -14,7 +15,7 @@ const LIMITS = [
   { intensity: 3, periodMs: 60_000 },
   { intensity: 8, periodMs: 40_000 },
 ];
-const SEEDS = 40;
+const SEEDS = soak(10, 40);
 const STEPS = 40;
 
 interface Kid {

@@ -30,7 +30,7 @@ const SCENES: [string, Scene][] = [
       opts: { on_units: "park" },
     },
   ],
-  ...(["say", "interrupt"] as const).map((act): [string, Scene] => [
+  ...soak(["interrupt"] as const, ["say", "interrupt"] as const).map((act): [string, Scene] => [
     `a command of a chat, beside a user who does "${act}"`,
     {
       commands: ["build a"],
@@ -41,7 +41,7 @@ const SCENES: [string, Scene][] = [
   ]),
 ];
 
-// The first has the most orders.
+// The first has the most orders, and the one with a user who says something the next most.
 test.each(soak(SCENES.slice(1), SCENES))("in every order, each report is read once: %s", async (_, scene) => {
   // The first play loads what later ones have: that takes a time of its own.
   const warm = new UnitStage(scene);
