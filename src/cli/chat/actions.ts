@@ -79,6 +79,7 @@ export interface ConversationParts extends TerminalParts {
   print(text: string): void;
   /** The user has answered the question about a plan. */
   planAnswered(answer: AskAnswer): Promise<void>;
-  showPast(uuid: string): Promise<void>;
+  /** Resolves with the number of the last entry of the run's log that it has. */
+  showPast(uuid: string): Promise<number | undefined>;
   report(work: Promise<unknown>): void;
 }

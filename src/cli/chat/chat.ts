@@ -331,10 +331,15 @@ export class Chat implements ChatActions {
   }
 
   /** The end of a past conversation, in short. */
-  async #showPast(uuid: string): Promise<void> {
+  async #showPast(uuid: string): Promise<number | undefined> {
     const past = new PastTurns();
-    await this.link.log(uuid, (entry) => past.take(entry));
+    let last: number | undefined;
+    await this.link.log(uuid, (entry) => {
+      past.take(entry);
+      last = entry.n ?? last;
+    });
     if (!past.isEmpty) this.conversation.commit([...past.lines(this.columns, this.look), ""]);
+    return last;
   }
 
   async #command(name: string, args: string, draft: Draft, when: When): Promise<void> {

@@ -101,16 +101,19 @@ export class RunSession {
     return this.view.state.activity?.kind !== "input";
   }
 
-  /** Begins to follow a live run, after `before`. A message that is sent meanwhile waits for it: none of its events is missed. */
-  attach(before?: Promise<void>): Promise<void> {
-    this.#attaching ??= this.#attach(before);
+  /**
+   * Begins to follow a live run. `shown`: the number of the last log entry that is shown already; what was recorded since
+   * comes first. A message that is sent meanwhile waits for it: none of its events is missed.
+   */
+  attach(shown?: Promise<number | undefined>): Promise<void> {
+    this.#attaching ??= this.#attach(shown);
     return this.#attaching;
   }
 
-  async #attach(before: Promise<void> | undefined): Promise<void> {
-    await before;
+  async #attach(shown: Promise<number | undefined> | undefined): Promise<void> {
+    const after = await shown;
     const uuid = this.#ref?.uuid ?? "";
-    this.#follow(await this.#ports.link.follow("attach", { uuid, attended: true }, this.#handlers));
+    this.#follow(await this.#ports.link.follow("attach", { uuid, attended: true, after }, this.#handlers));
   }
 
   /** Stops the model or the running calls; the run waits for a new message then. Returns what the model has not read. */
