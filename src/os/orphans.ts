@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { realClock, type Timer } from "../lib/clock.ts";
 import { countdown, endProcesses } from "./end-processes.ts";
+import { leaders } from "./leaders.ts";
 import { libc } from "./libc.ts";
 import { type Process, type ProcessTable, readCookie, readStat } from "./process-table.ts";
 import { CHILDREN, isSubreaper, ownsEveryOrphan, type ProcessTag, readTagOf } from "./process-tag.ts";
@@ -182,12 +183,6 @@ export interface Adopted {
   /** False when orphans ended during every scan: each may have started another process. */
   settled: boolean;
 }
-
-/**
- * Programs that this process started, with their marks. Bun waits for them, so they are never reaped here: that would
- * take their exit status from Bun. The list belongs to the whole process, which may hold several kernels.
- */
-export const leaders = new Map<number, ProcessTag | null>();
 
 /** Orphans seen before. A PID is not reused until it is reaped here, so each is read only once. */
 const knownOrphans = new Map<number, Orphan>();

@@ -1,5 +1,6 @@
 /** Programs that the user runs from a command's terminal: an editor in its place, or a short one for its output. */
 
+import { leaders } from "./leaders.ts";
 import { signal } from "./signal.ts";
 import { spawnError } from "./spawn-error.ts";
 
@@ -10,6 +11,8 @@ interface BoundedRun {
   env: Environment;
   timeoutMs: number;
   maxBytes: number;
+  /** In a session of its own: what it leaves behind is an orphan of a program, which a kernel reaps. */
+  leavesOrphans?: boolean;
 }
 
 /** Runs a program at this terminal until it ends. Returns its exit code; null when a signal ended it. */
@@ -50,7 +53,10 @@ export async function resultOf(
 ): Promise<{ code: number | null; output: string } | null> {
   const program = Bun.which(argv[0] ?? "", { PATH: o.env.PATH ?? "" });
   if (program === null) return null;
-  const started = start([program, ...argv.slice(1)], { ...bounded(o), stdout: "pipe", stderr: "pipe" });
+  const streams = { stdout: "pipe", stderr: "pipe", detached: o.leavesOrphans } as const;
+  const started = start([program, ...argv.slice(1)], { ...bounded(o), ...streams });
+  if (o.leavesOrphans) leaders.set(started.pid, null);
+  void started.exited.then(() => leaders.delete(started.pid));
   const texts = await Promise.all([started.stdout, started.stderr].map((one) => new Response(one).text()));
   await started.exited;
   return { code: started.exitCode, output: texts.join("").trim() };

@@ -244,6 +244,11 @@ export type SandboxProbe =
 const PROBE_MS = 10_000;
 const MAX_BYTES = 4096;
 
+/** The file of the program that makes sandboxes on Linux. */
+export function findBubblewrap({ PATH = "" }: Environment): string | null {
+  return Bun.which("bwrap", { PATH });
+}
+
 /** Runs /bin/sh in a sandbox with the mounts that every sandbox has. */
 export async function probeSandbox(env: Environment): Promise<SandboxProbe> {
   const mounts = [{ kind: "folder", to: "/tmp" }] as const;
@@ -257,7 +262,7 @@ export async function probeSandbox(env: Environment): Promise<SandboxProbe> {
       lesser: works ? { mechanism: "seatbelt", program } : undefined,
     };
   }
-  const program = Bun.which("bwrap", { PATH: env.PATH ?? "" });
+  const program = findBubblewrap(env);
   if (program === null) {
     return {
       works: false,
@@ -285,7 +290,8 @@ async function landlockHere(env: Environment): Promise<Made | undefined> {
 
 /** null: a program has run in it. Otherwise what it has printed. */
 async function proof(confine: readonly string[], env: Environment): Promise<string | null> {
-  const limits = { cwd: "/", env, timeoutMs: PROBE_MS, maxBytes: MAX_BYTES };
+  // The first process of a PID namespace ends after the program that has made it.
+  const limits = { cwd: "/", env, timeoutMs: PROBE_MS, maxBytes: MAX_BYTES, leavesOrphans: true };
   const result = await resultOf([...confine, "/bin/sh", "-c", `echo ${PROOF}`], limits);
   return result?.code === 0 && result.output === PROOF ? null : (result?.output ?? "");
 }

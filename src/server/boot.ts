@@ -191,16 +191,15 @@ function lazyDashboard({ user, settings, logger }: BootOptions, services: () => 
 
 const PROBE_MS = 10_000;
 
-/** What works is remembered for its PATH; what does not may have been installed meanwhile. */
+/** What works is remembered while the PATH leads to it; what does not may have been installed meanwhile. */
 function sandboxPorts(): SpawnPorts["sandbox"] {
-  let found: { probe: SandboxProbe; path: string | undefined } | undefined;
+  let found: SandboxProbe | undefined;
   let isShown = false;
   return {
     async probe(env) {
-      if (found?.probe.works && found.path === env.PATH) return found.probe;
-      const { probeSandbox } = await import("../sandbox/sandbox.ts");
-      found = { probe: await probeSandbox(env), path: env.PATH };
-      return found.probe;
+      const { findBubblewrap, probeSandbox } = await import("../sandbox/sandbox.ts");
+      if (!found?.works || found.program !== findBubblewrap(env)) found = await probeSandbox(env);
+      return found;
     },
     isFirstNotice() {
       const isFirst = !isShown;

@@ -9,6 +9,7 @@ import { toolResults } from "./support/requests.ts";
 import { detach } from "./support/runs.ts";
 import { bash, calls, says } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
+import { zombiesOf } from "./support/zombies.ts";
 
 /** Starts commands in the background. */
 const background = (...commands: string[]) =>
@@ -247,11 +248,3 @@ test.concurrent("200 short units leave no zombie, and each end is read once", as
   expect(ends).toHaveLength(200);
   expect(zombiesOf(machine.daemonPid)).toEqual([]);
 });
-
-function zombiesOf(parent: number | null): string[] {
-  const { stdout } = Bun.spawnSync(["ps", "-o", "pid=,stat=,comm=", "--ppid", String(parent)]);
-  return stdout
-    .toString()
-    .split("\n")
-    .filter((line) => / Z/.test(line));
-}

@@ -11,6 +11,7 @@ import { toolResults } from "../support/requests.ts";
 import { bash, calls, says } from "../support/scenes.ts";
 import { dropPrivileges } from "../support/unprivileged.ts";
 import { withoutUserNamespaces } from "../support/without-userns.ts";
+import { zombiesOf } from "../support/zombies.ts";
 
 const REQUIRED = ["spawn", "--no-stdin", "--sandbox", "required"];
 
@@ -31,6 +32,19 @@ function git(machine: Machine, ...args: string[]): void {
 const IDENTITY = "git -c user.name=a -c user.email=a@b.c";
 
 describe.if(installed("bwrap"))("a run in a sandbox", () => {
+  test("that is tried anew for another PATH leaves no ended process behind", async () => {
+    await using machine = new Machine();
+    const bwrap = Bun.which("bwrap") ?? "";
+    for (const folder of ["one", "two", "three"]) {
+      mkdirSync(join(machine.project, folder));
+      symlinkSync(bwrap, join(machine.project, folder, "bwrap"));
+      const env = { PATH: `${join(machine.project, folder)}:${process.env.PATH}` };
+      await machine.play({ [folder]: [bash("echo done"), says("done")] });
+      await machine.ok([...REQUIRED, folder], { env });
+    }
+    await until(() => zombiesOf(machine.daemonPid).length === 0, "the ended processes to be reaped");
+  });
+
   test("works as outside: commits, pipes, exit codes, loopback, a temporary folder that lasts", async () => {
     await using machine = new Machine({ git: true });
     const results = await run(machine, [
