@@ -117,7 +117,8 @@ export class Conversation {
       return screen.suspendFor(() => link.offerSetup(error).catch(() => false));
     const run = pastRun(await link.request("show", { uuid: this.#past.uuid }));
     if (run.state !== "live") return false;
-    print("another terminal has resumed the conversation");
+    // By another terminal, or by the daemon after a crash.
+    print("the conversation has been resumed meanwhile");
     await this.change(run);
     return true;
   }

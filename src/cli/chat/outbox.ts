@@ -59,6 +59,9 @@ export class Outbox {
   #waitsOnDisk = false;
   /** Texts whose log entry is still to come: they are shown already. */
   #shown: string[] = [];
+  /** Texts that were recorded before the live events began: the first of these may repeat them. */
+  #caughtUp: string[] = [];
+  #isLive = false;
 
   constructor(ports: OutboxPorts) {
     this.#ports = ports;
@@ -90,16 +93,20 @@ export class Outbox {
 
   /** The events that the view gets for one of the stream: a message is shown as it was typed, when the model reads it. */
   shown(event: StreamEvent): StreamEvent[] {
+    if (event.type === "log_entry" && this.#isLive) this.#caughtUp = [];
+    if (event.type === "progress") this.#isLive = true;
     if (event.type === "progress" && event.payload.event === "message") {
       const { payload } = event;
       const text = this.#shownText(payload);
       this.#take(payload);
-      if (payload.state !== "read") return [event];
+      if (payload.state !== "read" || this.#caughtUp.some((one) => one.includes(payload.text)))
+        return [event];
       this.#shown.push(payload.text);
       const ts = new Date().toISOString();
       return [event, { type: "log_entry", payload: { ts, step: 0, kind: "inbox", text } }];
     }
     if (event.type !== "log_entry" || event.payload.kind !== "inbox") return [event];
+    if (!this.#isLive) this.#caughtUp.push(event.payload.text);
     // The log repeats messages that are shown already.
     let { text } = event.payload;
     for (const shown of this.#shown.splice(0)) text = text.replace(shown, () => "");

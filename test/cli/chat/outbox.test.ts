@@ -25,3 +25,22 @@ test.each([
     expect(late).toBe(expected);
   },
 );
+
+test("a message that was recorded before the live events began is shown once, and the same words later again", async () => {
+  const outbox = new Outbox({
+    send: async () => ({ seq: 1 }),
+    takeBack: async () => undefined,
+    changed: () => undefined,
+  });
+  const at = { ts: "2026-01-01T00:00:00.000Z", step: 2 };
+  const entry = (kind: "inbox" | "text", text: string) =>
+    outbox.shown({ type: "log_entry", payload: { ...at, kind, text } });
+  const read = (seq: number) =>
+    outbox.shown({
+      type: "progress",
+      payload: { pid: 1, uuid: "u", event: "message", seq, state: "read", text: "go on", when: "next_step" },
+    });
+  const shown = [entry("inbox", "go on"), read(1), entry("text", "done"), read(2)];
+  const texts = shown.flat().flatMap((event) => (event.type === "log_entry" ? [event.payload.text] : []));
+  expect(texts).toEqual(["go on", "done", "go on"]);
+});

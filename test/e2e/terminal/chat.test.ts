@@ -258,7 +258,7 @@ describe("typing while the agent works", () => {
     ["a kill of the daemon", (_: TerminalSession, machine: Machine) => machine.killDaemon()],
   ])("a message that waits is read once after %s", async (_, stop) => {
     await using machine = new Machine();
-    const model = await machine.model([LONG_ANSWER, { text: "resumed" }]);
+    const model = await machine.model([LONG_ANSWER, { text: "carried on" }, { text: "carried on" }]);
     await using terminal = await chat(machine);
     terminal.type(`tell me all${ENTER}`);
     await terminal.until(/word9/);
@@ -267,7 +267,7 @@ describe("typing while the agent works", () => {
     await stop(terminal, machine);
     await terminal.until((shown) => /1\s+message\s+not\s+read\s+yet/.test(shown) && EMPTY_LINE.test(shown));
     terminal.type(`go on${ENTER}`);
-    await terminal.until((shown) => shown.includes("resumed") && EMPTY_LINE.test(shown));
+    await terminal.until((shown) => shown.includes("carried on") && EMPTY_LINE.test(shown));
     expect(terminal.screen.text).not.toContain("next step:");
     const transcript = await leave(terminal);
     expect(transcript.match(/› but briefly/g)).toHaveLength(1);
