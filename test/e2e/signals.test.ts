@@ -245,12 +245,13 @@ describe.concurrent("rnix pause", () => {
 
   test("paused time counts towards no deadline", async () => {
     await using machine = await Machine.playing({
-      "take two": [bash("touch held; sleep 0.3"), says("done")],
+      "take two": [bash("touch held; until [ -e go ]; do sleep 0.02; done"), says("done")],
     });
     const command = machine.start(["spawn", "take two", "-q", "--timeout", "5s"]);
     await machine.held();
     const began = performance.now();
-    await machine.run(["pause", "1"]);
+    await machine.ok(["pause", "1"]);
+    machine.write("go", "");
     await until(() => performance.now() - began > 5_500, "more than the run's time");
     expect((await listed(machine, []))[0]).toMatchObject({ is_paused: true });
     await machine.run(["continue", "1"]);
