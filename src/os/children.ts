@@ -139,8 +139,6 @@ export class Children {
   readonly #shared = new SharedChildren();
   readonly #groups = new Map<string, ProgramGroup>();
   readonly #adopted = new Set<AdoptedUnit>();
-  /** This kernel has adopted programs that are listed in the ledgers of dead kernels. */
-  hasAdopted = false;
   readonly #orphans: Lazy<Orphans>;
   #starters: Starters | undefined;
   #started = 0;
@@ -294,7 +292,6 @@ export class Children {
     const onFault = (error: SyscallError): void => this.#fault(error);
     const unit = new AdoptedUnit({ table: this.#table, trace, graceMs, onFault });
     this.#adopted.add(unit);
-    this.hasAdopted = true;
     this.#o.ownProgram?.standIn(trace.pid);
     void unit.gone.then(() => this.#adopted.delete(unit));
     return unit;

@@ -49,11 +49,17 @@ export function claimMachine({ user, settings, logger, alone = false }: BootOpti
   becomeSubreaper({ alone });
   if (alone) carryKernelMark(kernelId);
   let keeps = async (_left: LeftUnit, _resumed: boolean): Promise<boolean> => true;
+  // A sweep has left ledgers of dead kernels, with programs of background units.
+  let hasKept = false;
   const ownProgram = new OwnProgram(join(folders.programs, kernelId));
   const sweepNow = (resumed = false): Promise<void> => {
     const isKept = (id: string): boolean => locks.isAlive(id) || ownProgram.standsInFor(id);
     removePrograms(folders.programs, isKept, logger);
-    return sweepLeftovers(folders, locks, values.grace, logger, (left) => keeps(left, resumed));
+    return sweepLeftovers(folders, locks, values.grace, logger, async (left) => {
+      const isTheirs = await keeps(left, resumed);
+      hasKept ||= isTheirs;
+      return isTheirs;
+    });
   };
   let sweeping = sweepNow();
   let handsOver = (): boolean => false;
@@ -91,8 +97,7 @@ export function claimMachine({ user, settings, logger, alone = false }: BootOpti
     async close() {
       await children.close();
       await sweeping;
-      // The ledgers of the kernels that have started them.
-      if (children.hasAdopted) await sweepNow(true);
+      if (hasKept) await sweepNow(true);
       leaveSubreaper();
       pids.release();
       lock.release({ remove: !handsOver() });
