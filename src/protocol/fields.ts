@@ -6,6 +6,9 @@ import { RUN_STATUSES } from "./run-status.ts";
 
 export const Uuid = () => z.string().min(1).max(64);
 
+/** A message that is sent again with its key is taken once: the answer has the `seq` of the first. */
+export const ResendKey = () => z.string().min(1).max(128);
+
 /** A process by PID or UUID; where both are given the UUID counts. `uuid` may be a unique prefix. */
 export const Target = () =>
   z.object({ pid: z.int().nonnegative().optional(), uuid: Uuid().optional(), cwd: z.string().optional() });

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { OPTION_NAMES, optionsOf } from "../options/option-list.ts";
 import { optionSchemas } from "../options/option-schemas.ts";
-import { Target, Uuid } from "./fields.ts";
+import { ResendKey, Target, Uuid } from "./fields.ts";
 
 /** What the client says of itself, whichever way the run begins. */
 function ofClient() {
@@ -85,6 +85,8 @@ export function ResumeRequest() {
     input: z.string().min(1).optional(),
     /** Text attached to `input` from stdin. */
     attached: z.string().optional(),
+    /** Of `input`, as in `send_message`. */
+    key: ResendKey().optional(),
     notices: Notices(),
     /** A new run begins with its steps. The run itself may be live and does not change. */
     fork: flag,

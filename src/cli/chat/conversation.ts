@@ -86,7 +86,7 @@ export class Conversation {
   /** Sends a message to the visible run. Without one, it begins the run, or resumes the past one. */
   async deliver(message: Outgoing, when: When): Promise<void> {
     try {
-      await this.#deliver(message, when);
+      await this.#deliver({ ...message, key: crypto.randomUUID() }, when);
     } catch (error) {
       this.#p.line.putBefore(message.draft);
       message.returned?.();

@@ -20,6 +20,8 @@ export interface Outgoing {
   text: string;
   /** The files that are sent with it, absolute. Looked for when it is sent. */
   files(): Promise<string[]>;
+  /** Sent again after a lost answer, the run takes it once. */
+  key?: string;
   /** The model will not read it: it returns to the line. */
   returned?(): void;
 }

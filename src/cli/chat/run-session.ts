@@ -131,7 +131,7 @@ export class RunSession {
 
   async #send(message: Outgoing, when: When): Promise<{ seq: number }> {
     const { io, link } = this.#ports;
-    const { text } = message;
+    const { text, key } = message;
     const files = await message.files();
     await this.#attaching;
     if (this.#followed === null && this.#begin.kind === "spawn") {
@@ -146,12 +146,12 @@ export class RunSession {
       const { uuid, hasEnded, ask_mode } = this.#begin;
       // Files can be attached to a message to a live run only, and an ended run resumes only with a message.
       const isFirst = files.length === 0 || hasEnded;
-      const request = { uuid, stream: true, ask_mode, ...(isFirst && { input: text }), ...given };
+      const request = { uuid, stream: true, ask_mode, ...(isFirst && { input: text, key }), ...given };
       this.#follow(await link.follow("resume", request, this.#handlers));
       if (isFirst) return { seq: await this.#firstSeq.promise };
     }
     const attached = files.length > 0 && { files };
-    return link.request("send_message", { ...this.#target(), text, when, ...attached, ...given });
+    return link.request("send_message", { ...this.#target(), text, when, key, ...attached, ...given });
   }
 
   #follow(followed: Followed): void {

@@ -6,6 +6,7 @@ import type { BegunRun } from "../../protocol/methods.ts";
 import { ResumeRequest } from "../../protocol/run.ts";
 import { type StreamReply, streamMethod } from "./method.ts";
 import { findRun, requireAgent } from "./shared/find-run.ts";
+import { messageKey } from "./shared/message-key.ts";
 import { refuseInside } from "./shared/refuse-inside.ts";
 import { answerRun, canAnswer, streamRun } from "./shared/stream-events.ts";
 import { whileTaken } from "./shared/while-taken.ts";
@@ -48,12 +49,14 @@ export const resume = streamMethod({
     }
     const { from_step, quiet, stream } = payload;
     const input = payload.input && firstMessage(payload.input, payload.attached).content;
+    // No program of a run comes here.
+    const key = messageKey(payload.key, { text: payload.input ?? "" }, undefined);
     const fork = payload.fork || adopt ? { step: from_step, adopt } : undefined;
     const begin = async () => {
       const plan = adopt ? services.planAdopt(run, payload) : services.planResume(run, payload);
       const { agent, opts, notices } = await plan;
       const given = { ...opts, notices, untilAnswer: payload.until_answer };
-      const resumed = await services.kernel.lifecycle.resume(info.uuid, agent, given, { input, fork });
+      const resumed = await services.kernel.lifecycle.resume(info.uuid, agent, given, { input, key, fork });
       return { ...resumed, because: opts.provider?.because };
     };
     // Of two that resume it at once, the second finds it alive.

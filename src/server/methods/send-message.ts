@@ -1,17 +1,18 @@
 /** The method send_message: a message of the user to a run. */
 
 import { z } from "zod";
-import type { MessageKey, OutgoingMessage } from "../../kernel/chat/chat-control.ts";
+import type { OutgoingMessage } from "../../kernel/chat/chat-control.ts";
 import { requireSame } from "../../kernel/ipc/inbox.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { refOf, Target } from "../../protocol/fields.ts";
+import { ResendKey, refOf, Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { readAttachments } from "../plan/attachments.ts";
 import type { Services } from "../services.ts";
 import { method } from "./method.ts";
 import { findOwnAgent } from "./shared/find-own-run.ts";
 import { type FoundRun, findRun } from "./shared/find-run.ts";
+import { messageKey } from "./shared/message-key.ts";
 import { whileTaken } from "./shared/while-taken.ts";
 
 const SendMessageRequest = () =>
@@ -21,8 +22,7 @@ const SendMessageRequest = () =>
     files: z.array(z.string()).max(100).optional(),
     /** When the model gets it: with its next step (default), or when its present answer is complete. */
     when: z.enum(["next_step", "after_answer"]).optional(),
-    /** A message that is sent again with its key is taken once: the answer has the `seq` of the first. */
-    key: z.string().min(1).max(128).optional(),
+    key: ResendKey().optional(),
     /** Used if the run is suspended, as in `resume`. */
     env: z.record(z.string(), z.string()).optional(),
     attended: z.boolean().optional(),
@@ -50,21 +50,11 @@ export const sendMessage = method({
       text,
       when,
       images: attached.images,
-      key: key === undefined ? undefined : keyOf(key, payload, unit),
+      key: messageKey(key, payload, unit),
     };
     return deliverMessage(services, found, message, { env, attended, mayResume: unit === undefined });
   },
 });
-
-/** A program of a run uses up no key of its user. */
-function keyOf(
-  key: string,
-  { text, files = [], when }: Pick<z.infer<ReturnType<typeof SendMessageRequest>>, "text" | "files" | "when">,
-  unit: string | undefined,
-): MessageKey {
-  const digest = Bun.hash(JSON.stringify([text, files, when ?? "next_step"])).toString(36);
-  return { key: unit === undefined ? key : `${unit} ${key}`, digest };
-}
 
 /** A run must not speak to itself as its user, nor attach files that its rights do not cover. */
 function requireOther(unit: string, uuid: string, files: readonly string[] = []): void {
