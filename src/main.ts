@@ -2,11 +2,9 @@
 
 import { runCommandLine } from "./cli/cli.ts";
 import { hideSecrets, systemIo } from "./cli/system/system.ts";
+import { LONGEST_MS } from "./lib/clock.ts";
 import { BRIDGE, LANDLOCK, STARTER } from "./lib/hidden-modes.ts";
 import { PLUGIN_PROGRAM } from "./lib/program-channel.ts";
-
-/** The longest time that the runtime's timers count. */
-const LONGEST_MS = 2 ** 31 - 1;
 
 const args = process.argv.slice(2);
 if (args[0] === PLUGIN_PROGRAM) await (await import("./plugin/host/plugin-program.ts")).ended;

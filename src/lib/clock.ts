@@ -17,8 +17,8 @@ export interface Timer {
   cancel(): void;
 }
 
-/** setTimeout counts in 32 bits, so a longer wait is split. */
-const LONGEST_MS = 2 ** 31 - 1;
+/** setTimeout counts in 32 bits, so a clock splits a longer wait. */
+export const LONGEST_MS = 2 ** 31 - 1;
 
 export const realClock: Clock = {
   now: () => Date.now(),

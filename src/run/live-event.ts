@@ -64,6 +64,8 @@ export interface LogEntry {
   step: number;
   kind: "thought" | "text" | "tool" | "result" | "unit" | "compact" | "model" | "inbox";
   text: string;
+  /** With a recorded `inbox`, the numbers of its messages in the inbox. */
+  seqs?: readonly number[];
   /** With `tool`, the start of a call, and with `result`, its end. */
   call?: LoggedCall;
 }

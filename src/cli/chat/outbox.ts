@@ -61,9 +61,8 @@ export class Outbox {
   #waitsOnDisk = false;
   /** Texts whose log entry is still to come: they are shown already. */
   #shown: string[] = [];
-  /** Texts that were recorded before the live events began: the first of these may repeat them. */
-  #caughtUp: string[] = [];
-  #isLive = false;
+  /** Messages whose recorded entry was shown: their event may follow it. */
+  readonly #recorded = new BoundedMap<number, true>(MAX_REMEMBERED);
 
   constructor(ports: OutboxPorts) {
     this.#ports = ports;
@@ -95,20 +94,17 @@ export class Outbox {
 
   /** The events that the view gets for one of the stream: a message is shown as it was typed, when the model reads it. */
   shown(event: StreamEvent): StreamEvent[] {
-    if (event.type === "log_entry" && this.#isLive) this.#caughtUp = [];
-    if (event.type === "progress") this.#isLive = true;
     if (event.type === "progress" && event.payload.event === "message") {
       const { payload } = event;
       const text = this.#shownText(payload);
       this.#take(payload);
-      if (payload.state !== "read" || this.#caughtUp.some((one) => one.includes(payload.text)))
-        return [event];
+      if (payload.state !== "read" || this.#recorded.has(payload.seq)) return [event];
       this.#shown.push(payload.text);
       const ts = new Date().toISOString();
       return [event, { type: "log_entry", payload: { ts, step: 0, kind: "inbox", text } }];
     }
     if (event.type !== "log_entry" || event.payload.kind !== "inbox") return [event];
-    if (!this.#isLive) this.#caughtUp.push(event.payload.text);
+    for (const seq of event.payload.seqs ?? []) this.#recorded.set(seq, true);
     // The log repeats messages that are shown already.
     let { text } = event.payload;
     for (const shown of this.#shown.splice(0)) text = text.replace(shown, () => "");

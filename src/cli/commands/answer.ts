@@ -1,5 +1,6 @@
 /** `rnix answer`: answers a question of a run. */
 
+import { LONGEST_MS } from "../../lib/clock.ts";
 import { splitToolRules } from "../../lib/tool-rules.ts";
 import type { AskAnswer } from "../../protocol/methods.ts";
 import type { Answers } from "../../server/methods/method-table.ts";
@@ -121,7 +122,7 @@ async function asked(
     ended: () => resolve(null),
   });
   const leftMs = (ask.until_ms ?? Number.POSITIVE_INFINITY) - Date.now();
-  const late = io.timer(Math.min(Math.max(0, leftMs), MAX_TIMER_MS), () => {
+  const late = io.timer(Math.min(Math.max(0, leftMs), LONGEST_MS), () => {
     say("\nno answer came in time");
     resolve(null);
   });
@@ -133,9 +134,6 @@ async function asked(
     prompt.close();
   }
 }
-
-/** The limit of timers. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** The question with this id, or with an id that begins so. */
 function oneOf(asks: readonly Listed[], id: string, isAnswered: boolean): Listed | undefined {

@@ -182,8 +182,8 @@ export async function* withReconnects(
         if (event.type === "log_entry") {
           const { n, kind, step } = event.payload;
           after = n ?? after;
-          // Messages that were read come before they are recorded.
-          if (kind === "inbox" && n !== undefined && step === readStep) continue;
+          // What a step reads comes live and recorded; at an attachment either may be the first.
+          if (kind === "inbox" && step === readStep) continue;
           if (kind === "inbox") readStep = step;
         }
         yield event;

@@ -22,8 +22,6 @@ import { endText, type Settled, verdictOf, YES } from "./verdict.ts";
 
 /** How long a question waits for the client that started the run, before the policy decides. */
 const CLIENT_MS = 1_000;
-/** The limit of timers. A question that is open longer belongs to a run that is suspended at once. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 
 type AskEvent = Extract<LiveEvent, { event: "ask" | "ask_closed" }>;
 
@@ -230,9 +228,7 @@ export class Asks {
     proc.asks.set(ask.id, ask);
     this.#open.set(ask.id, waiting);
     const timer =
-      ask.until_ms === null
-        ? null
-        : clock.timer(Math.min(ask.until_ms - clock.now(), MAX_TIMER_MS), () => this.#timeIsUp(waiting));
+      ask.until_ms === null ? null : clock.timer(ask.until_ms - clock.now(), () => this.#timeIsUp(waiting));
     try {
       if (ask.call_id !== null && this.#parts.drain.isActive(proc, ask.call_id))
         await calls.begin(proc, ask.call_id, answerWake(ask));

@@ -47,7 +47,7 @@ function wordsAndCalls(event: RunEvent): LogEntry[] {
 /** Messages that had arrived when the step began: the last user message before the answer. */
 function readIn({ inbox, messages }: RunEventOf<"read">, at: { ts: string; step: number }): LogEntry[] {
   const last = inbox.length === 0 ? undefined : messages.findLast(({ role }) => role === "user");
-  return wordsOf(at, "inbox", last?.content);
+  return wordsOf(at, "inbox", last?.content).map((entry) => ({ ...entry, seqs: inbox }));
 }
 
 /** None for no text. */

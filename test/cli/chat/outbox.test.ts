@@ -34,7 +34,10 @@ test("a message that was recorded before the live events began is shown once, an
   });
   const at = { ts: "2026-01-01T00:00:00.000Z", step: 2 };
   const entry = (kind: "inbox" | "text", text: string) =>
-    outbox.shown({ type: "log_entry", payload: { ...at, kind, text } });
+    outbox.shown({
+      type: "log_entry",
+      payload: { ...at, kind, text, ...(kind === "inbox" && { seqs: [1] }) },
+    });
   const read = (seq: number) =>
     outbox.shown({
       type: "progress",
