@@ -262,7 +262,7 @@ function garbage(text: string, cause?: unknown): SyscallError {
 function lost(cause?: unknown): SyscallError {
   return new SyscallError(
     "UNAVAILABLE",
-    "The connection to the server was lost. The run may still be running: `rnix ps -a` shows it.",
+    "The connection to the daemon was lost before its answer. What was asked may have been done: look before you repeat it (`rnix ps -a` lists the runs).",
     { cause },
   );
 }

@@ -76,6 +76,8 @@ export class WorkTree {
   #ignored: string | undefined;
   /** What the files were at the last listing. */
   #scan: TreeScan | undefined;
+  /** What sees the changes for the newest scan. */
+  #watch: FolderWatch | null = null;
   /** The index is our own, of files as they are. */
   #isTaken = false;
   /** When the first listing was begun. */
@@ -142,7 +144,11 @@ export class WorkTree {
       format,
       patterns: this.#ignored,
       now: this.#o.now,
-      watch: this.#o.watch,
+      watch: () => {
+        this.#watch?.close();
+        this.#watch = this.#o.watch();
+        return this.#watch;
+      },
       index: index && {
         bytes: await indexBytes(index.handle),
         mtimeMs: this.#isTaken ? Infinity : index.mtimeMs,
@@ -223,7 +229,6 @@ export class WorkTree {
     });
     if (taken === null) return false;
     await index?.handle.close();
-    this.#scan?.close();
     this.#scan = undefined;
     this.#isTaken = true;
     this.#repository = { ...this.#repository, index: taken };
@@ -289,7 +294,7 @@ export class WorkTree {
   }
 
   async close(): Promise<void> {
-    this.#scan?.close();
+    this.#watch?.close();
     await this.#repository.index?.handle.close();
   }
 

@@ -43,7 +43,7 @@ interface ScanOptions {
   /** Ignore patterns that are in no file of the work tree. */
   patterns: string;
   now(): number;
-  /** Sees which folders change; null where nothing does. */
+  /** Opens what sees which folders change; null where nothing does. The caller closes it. */
   watch(): FolderWatch | null;
 }
 
@@ -132,6 +132,8 @@ export class TreeScan {
   /** Looks at all files for the first time. Returns null for an index that can't be read. */
   static async begin(o: ScanOptions): Promise<{ scan: TreeScan; suspects: Suspect[] } | null> {
     const scan = new TreeScan(o);
+    // From the beginning: else the first look again is at everything once more.
+    scan.#watch = o.watch();
     const suspects: Suspect[] = [];
     scan.#folder("");
     if (o.index) {
@@ -177,11 +179,6 @@ export class TreeScan {
     this.#rulesChanged();
   }
 
-  close(): void {
-    this.#watch?.close();
-    this.#watch = null;
-  }
-
   /** Names by folder; null when they are not known. */
   #touched(): Map<string, Set<string>> | null {
     const touched = this.#watch?.look() ?? null;
@@ -198,8 +195,8 @@ export class TreeScan {
   }
 
   #watchAll(): void {
-    this.close();
-    if (this.#watches++ < MAX_WATCHES) this.#watch = this.#o.watch();
+    this.#watch?.close();
+    this.#watch = this.#watches++ < MAX_WATCHES ? this.#o.watch() : null;
     for (const folder of this.#folders.values()) this.#watchFolder(folder);
   }
 
