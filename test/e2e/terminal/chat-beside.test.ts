@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { Machine } from "../support/machine.ts";
-import { asked, CTRL_R, chat, DOWN, EMPTY_LINE, ENTER, ESCAPE, leave, READY } from "./support.ts";
+import { asked, CTRL_R, chat, DOWN, EMPTY_LINE, ENTER, ESCAPE, hasArrived, leave, READY } from "./support.ts";
 
 /** A command that runs until the file is there. */
 function until(file: string): { name: string; input: { command: string } } {
@@ -25,6 +25,7 @@ describe("a run that is followed", () => {
     await terminal.until(/^❯ be quick/m);
     terminal.type(ENTER);
     await terminal.until(/next step: be quick/);
+    await hasArrived(machine, "be quick");
     machine.write("go", "");
     expect((await terminal.done).code).toBe(0);
     expect(asked(model.requests[1]).at(-1)).toBe("be quick");
@@ -105,6 +106,7 @@ describe("beside a conversation", () => {
     await terminal.until((text) => text.includes("begun go") && text.includes("you watch a sub-agent"));
     terminal.type(`the hidden ones too${ENTER}`);
     await terminal.until(/next step: the hidden ones too/);
+    await hasArrived(machine, "the hidden ones too", 2);
     terminal.type(ESCAPE);
     await terminal.until(/back to the conversation/);
     machine.write("go", "");

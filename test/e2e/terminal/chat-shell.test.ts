@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { isAlive } from "../../support/is-alive.ts";
 import { until } from "../../support/until.ts";
 import { Machine } from "../support/machine.ts";
-import { ALT_UP, asked, chat, EMPTY_LINE, ENTER, ESCAPE, leave } from "./support.ts";
+import { ALT_UP, asked, chat, EMPTY_LINE, ENTER, ESCAPE, hasArrived, leave } from "./support.ts";
 
 describe("!command", () => {
   test("runs as the user, and the next message takes its output to the model; !! keeps it back", async () => {
@@ -68,6 +68,7 @@ describe("!command", () => {
     await terminal.until((text) => /^❯ count/m.test(text) && !text.includes("next step: count"));
     terminal.type(`them${ENTER}`);
     await terminal.until(/next step: (?:countthem|themcount)/);
+    await hasArrived(machine, "them");
     machine.write("go", "");
     await terminal.until((text) => text.includes("finished") && EMPTY_LINE.test(text));
     await leave(terminal);

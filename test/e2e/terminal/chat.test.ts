@@ -20,6 +20,7 @@ import {
   EMPTY_LINE,
   ENTER,
   ESCAPE,
+  hasArrived,
   leave,
   READY,
 } from "./support.ts";
@@ -122,6 +123,7 @@ describe("typing while the agent works", () => {
     await terminal.until(/next step: steer left/);
     terminal.type(`then more${ALT_ENTER}`);
     await terminal.until(/after this answer: then more/);
+    await hasArrived(machine, "then more");
     machine.write("go", "");
     await terminal.until((text) => text.includes("second answer") && EMPTY_LINE.test(text));
     const transcript = await leave(terminal);

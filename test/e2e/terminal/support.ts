@@ -1,5 +1,6 @@
 import { expect } from "bun:test";
 import type { TerminalSession } from "../../support/terminal.ts";
+import { ChatClient, type Event } from "../support/chat-client.ts";
 import type { Machine } from "../support/machine.ts";
 
 export const ENTER = "\r";
@@ -15,6 +16,14 @@ export const ALT_UP = "\x1b[1;3A";
 export const READY = /^❯/m;
 /** It is empty, and nothing is below it. */
 export const EMPTY_LINE = /^❯\s*$/m;
+
+/** The message has arrived at its run: a terminal shows it before that. */
+export async function hasArrived(machine: Machine, text: string, pid = 1): Promise<void> {
+  using client = new ChatClient(machine);
+  await client.follow("attach", { pid });
+  const isIt = ({ payload }: Event) => payload.event === "message" && String(payload.text).includes(text);
+  await client.has(isIt, `the arrival of ${text}`);
+}
 
 /** A conversation that is ready for its next message. */
 export async function chat(
