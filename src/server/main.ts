@@ -67,7 +67,9 @@ async function run(user: UserPaths, env: Env, logFile: string, log: (text: strin
     onSignal: (stop) =>
       listen(stop, (defect) => {
         broken = true;
-        logger.warn("daemon", `a fault of rnix itself, suspending all runs: ${stackOf(defect)}`);
+        const isKnown = defect instanceof SyscallError && defect.code === "UNAVAILABLE";
+        const why = isKnown ? defect.message : `a fault of rnix itself: ${stackOf(defect)}`;
+        logger.warn("daemon", `suspending all runs: ${why}`);
       }),
   });
   if (typeof end === "object") {

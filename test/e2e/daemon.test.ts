@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { lstatSync, mkdirSync, readdirSync, statSync } from "node:fs";
+import { lstatSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { PROTOCOL } from "../../src/protocol/frame.ts";
 import { version } from "../../src/version.ts";
@@ -24,6 +24,17 @@ test("eight commands at once start one daemon, which serves them all", async () 
   expect(receipts.map(({ pid }) => pid).toSorted()).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
   await until(() => machine.strays().length === 0, "the end of the daemons that came second");
   expect(logLines(machine, /listening on/)).toHaveLength(1);
+});
+
+test("a data folder that is removed ends the daemon with the reason, and nothing keeps running", async () => {
+  await using machine = await Machine.playing({ "hold on": [HOLD], "say so": [says("so")] });
+  const attached = machine.start(["spawn", "hold on"]);
+  await until(() => machine.has("held"), "the program");
+  rmSync(machine.dataDir, { recursive: true });
+  expect((await attached.done).code).toBe(75);
+  await until(() => processesOf(machine.root).length === 0, "the end of the daemon");
+  expect(logLines(machine, /suspending all runs: .* was removed while rnix ran/)).toHaveLength(1);
+  expect((await machine.ok(["spawn", "say so", "--quiet"])).stdout).toContain("so");
 });
 
 describe("after kill -9 of the daemon", () => {

@@ -3,6 +3,8 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { type Clock, every, type Timer } from "../../lib/clock.ts";
+import { errnoOf } from "../../lib/error-detail.ts";
+import { SyscallError } from "../../plugin/index.ts";
 import { FileLock } from "../../store/files/file-lock.ts";
 
 const TAKE_MS = 5_000;
@@ -38,9 +40,15 @@ export class KernelLocks {
     return !FileLock.isFree(join(this.#folder, kernelId));
   }
 
-  /** Kernels whose file exists. */
+  /** Kernels whose file exists. Fails with UNAVAILABLE when the folder was removed. */
   all(): string[] {
-    return readdirSync(this.#folder);
+    try {
+      return readdirSync(this.#folder);
+    } catch (cause) {
+      if (errnoOf(cause) !== "ENOENT") throw cause;
+      const message = `${this.#folder} is gone: the data folder was removed while rnix ran. The next command makes another.`;
+      throw new SyscallError("UNAVAILABLE", message, { cause });
+    }
   }
 
   /** Kernels that have died, or have left runs to resume, and whose file still exists. */
