@@ -3,7 +3,7 @@
 import { type Env, thisUser, type UserPaths, userPaths } from "../config/environment/paths.ts";
 import { loadSettings } from "../config/settings/settings.ts";
 import { realClock } from "../lib/clock.ts";
-import { logTextOf, stackOf } from "../lib/error-detail.ts";
+import { logTextOf } from "../lib/error-detail.ts";
 import { logLevel, textLogger } from "../lib/logger.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { daemonLogPath } from "../protocol/daemon-paths.ts";
@@ -67,9 +67,8 @@ async function run(user: UserPaths, env: Env, logFile: string, log: (text: strin
     onSignal: (stop) =>
       listen(stop, (defect) => {
         broken = true;
-        const isKnown = defect instanceof SyscallError && defect.code === "UNAVAILABLE";
-        const why = isKnown ? defect.message : `a fault of rnix itself: ${stackOf(defect)}`;
-        logger.warn("daemon", `suspending all runs: ${why}`);
+        const what = defect instanceof SyscallError ? "" : "a fault of rnix itself: ";
+        logger.warn("daemon", `suspending all runs: ${what}${logTextOf(defect)}`);
       }),
   });
   if (typeof end === "object") {

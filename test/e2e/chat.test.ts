@@ -82,6 +82,13 @@ describe("a chat over the wire", () => {
     expect([await send(next, "one"), await send(next, "two")]).toMatchObject([{ seq: 2 }, { seq }]);
     expect(await refusal(send(next, "two", "other words"))).toContain("another message came with this key");
     expect(model.requests.map(heard).at(-1)).toEqual(["hello", "one", "two"]);
+    // The answer to a resume may be lost, too.
+    expect(await refusal(next.ask("resume", { uuid, key: "three" }))).toContain("key needs input");
+    await next.ask("resume", { uuid, input: "three", key: "three" });
+    await until(() => recordOf(machine, uuid).result === "re: three", "its answer");
+    expect((await send(next, "three")).seq).toBeGreaterThan(Number(seq));
+    await next.ask("end_chat", { uuid });
+    expect(model.requests.map(heard).at(-1)).toEqual(["hello", "one", "two", "three"]);
   });
 
   test("is steered while a command runs; a message can be taken back; two clients see the same", async () => {

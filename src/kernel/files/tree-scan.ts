@@ -43,7 +43,7 @@ interface ScanOptions {
   /** Ignore patterns that are in no file of the work tree. */
   patterns: string;
   now(): number;
-  /** Opens what sees which folders change; null where nothing does. The caller closes it. */
+  /** Opens what sees which folders change, and closes the one before; null where nothing does. */
   watch(): FolderWatch | null;
 }
 

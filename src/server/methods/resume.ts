@@ -29,9 +29,9 @@ export const resume = streamMethod({
   async handle(payload, services, out: StreamReply<Resumed>, caller): Promise<void> {
     refuseInside(caller, insideRun);
     const { adopt } = payload;
-    if (payload.attached !== undefined && payload.input === undefined) {
-      const message = "attached needs input: the text is attached to a message.";
-      throw new SyscallError("INVALID", message);
+    for (const name of ["attached", "key"] as const) {
+      if (payload[name] === undefined || payload.input !== undefined) continue;
+      throw new SyscallError("INVALID", `${name} needs input: it belongs to a message.`);
     }
     // The record of a run is never changed: continuing from an earlier step needs a fork.
     if (payload.from_step !== undefined && !payload.fork && !adopt) {
@@ -50,7 +50,7 @@ export const resume = streamMethod({
     const { from_step, quiet, stream } = payload;
     const input = payload.input && firstMessage(payload.input, payload.attached).content;
     // No program of a run comes here.
-    const key = messageKey(payload.key, { text: payload.input ?? "" }, undefined);
+    const key = messageKey(payload.key, { text: input ?? "" }, undefined);
     const fork = payload.fork || adopt ? { step: from_step, adopt } : undefined;
     const begin = async () => {
       const plan = adopt ? services.planAdopt(run, payload) : services.planResume(run, payload);
